@@ -24,6 +24,7 @@ __all__ = [
     "Number",
     "NumbersByGroup",
     "Order",
+    "Scale",
     "Shape",
     "ShapeName",
     "Shares",
@@ -35,6 +36,8 @@ Measure: TypeAlias = Literal["share", "number"]
 """Whether a value is a share of the devices, or a number with its own unit."""
 Order: TypeAlias = Literal["size", "listed"]
 """How values are best shown: largest first, or in the order of the list."""
+Scale: TypeAlias = Literal["linear", "log"]
+"""Whether equal distances of an axis are equal differences or equal ratios."""
 _CROSS = "×"
 
 
@@ -50,16 +53,21 @@ def _part(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What the values of a result run along. `places` says where each label stands on a scale, for a curve."""
+    """What the values of a result run along. `places` says where each label stands on a scale, for a curve; `edges`
+    where each begins and ends, if labels are bins."""
 
     name: str
     labels: Sequence[str]
     places: Sequence[float] = ()
     unit: str = ""
+    edges: Sequence[float] = ()
+    scale: Scale = "linear"
 
     def __post_init__(self) -> None:
         if self.places and len(self.places) != len(self.labels):
             raise InvalidParameter(f"axis {self.name!r} has {len(self.labels)} labels but {len(self.places)} places")
+        if self.edges and len(self.edges) != len(self.labels) + 1:
+            raise InvalidParameter(f"axis {self.name!r} has {len(self.labels)} bins but {len(self.edges)} edges")
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,15 @@ from functools import partial
 from typing import Any
 
 from hubbub.errors import InvalidParameter
-from hubbub.mechanisms import Bounds, Categories, mechanism
+from hubbub.mechanisms import Bounds, mechanism
+from scripts.vectors.randomizer import of_size
 
 __all__ = ["claims", "holds"]
 
 _EPSILONS = ("0.0001", "0.7", "1", "4", "30")
 _W = 2**64
 _ODD = ["-1", "3"]
+_LADDER = {"sets": [[1, 2, 40_000], [2, 1, 25_536]]}
 
 
 def claims() -> list[dict[str, Any]]:
@@ -26,7 +28,7 @@ def claims() -> list[dict[str, Any]]:
 def holds(case: dict[str, Any]) -> bool:
     """Whether a device may run a mechanism with these parameters under this epsilon."""
     domain = case["domain"]
-    over = Categories(domain["size"]) if "size" in domain else Bounds(*map(Fraction, domain["bounds"]))
+    over = of_size(case["mechanism"], domain["size"]) if "size" in domain else Bounds(*map(Fraction, domain["bounds"]))
     try:
         mechanism(case["mechanism"]).from_parameters(Fraction(case["epsilon"]), over, case["parameters"])
     except InvalidParameter:
@@ -40,7 +42,7 @@ def _cases() -> Iterator[dict[str, Any]]:
 
 
 def _calibrated(name: str, epsilon: str, domain: dict[str, Any], **options: Any) -> dict[str, Any]:
-    over = Categories(domain["size"]) if "size" in domain else Bounds(*map(Fraction, domain["bounds"]))
+    over = of_size(name, domain["size"]) if "size" in domain else Bounds(*map(Fraction, domain["bounds"]))
     built = mechanism(name).calibrate(Fraction(epsilon), over, **options)
     return {
         "mechanism": name,
@@ -79,6 +81,10 @@ def _borders() -> Iterator[dict[str, Any]]:
     for epsilon in _EPSILONS:
         case = _calibrated("rr", epsilon, {"size": 2}) | {"mechanism": "matrix"}
         yield from _border(case, partial(_two_columns, case), +1)
+    for name, given in (("ladder", _LADDER), ("tree", {"sets": _LADDER["sets"]})):
+        for epsilon in _EPSILONS:
+            case = _calibrated(name, epsilon, few, **given)
+            yield from _border(case, partial(_with, case, "high"), +1)
     for epsilon in ("0.7", "1", "4"):
         yield from _least_epsilon(_calibrated("krr", epsilon, few))
 
@@ -139,8 +145,41 @@ def _impossible() -> Iterator[dict[str, Any]]:
     for bits in (0, 11):
         yield _with(_calibrated("linear-hash", "1", {"size": 8}), "bits", bits)
     yield _with(_calibrated("oue", "1", {"size": 8}), "flip", 2**63)
+    yield from _impossible_mixtures()
     yield from _impossible_matrices()
     yield from _impossible_grids()
+
+
+def _impossible_mixtures() -> Iterator[dict[str, Any]]:
+    ladder = _calibrated("ladder", "1", {"size": 8}, sets=[[1, 2, 40_000], [4, 1, 5_536]], windows=[[2, 20_000]])
+    yield ladder
+    changes: list[dict[str, Any]] = [
+        {"low": "0"},
+        {"low": ladder["parameters"]["high"]},
+        {"sets": [[1, 2, 40_000], [4, 1, 5_537]]},
+        {"sets": [[4, 1, 5_536], [1, 2, 40_000]]},
+        {"sets": [[1, 2, 22_768], [1, 3, 22_768]]},
+        {"sets": [[1, 8, 40_000], [4, 1, 5_536]]},
+        {"sets": [[1, 0, 40_000], [4, 1, 5_536]]},
+        {"sets": [[1, 2, 40_000], [8, 1, 5_536]]},
+        {"sets": [[1, 2, 45_536], [4, 1, 0]]},
+        {"sets": [[1, 2, "40000"], [4, 1, 5_536]]},
+        {"sets": [[1, 2], [4, 1]]},
+        {"sets": "none"},
+        {"windows": [[8, 20_000]]},
+        {"windows": [[0, 20_000]]},
+        {"windows": [[2, 20_000, 1]]},
+        {"sets": [], "windows": []},
+        {"sets": [], "windows": [[2, 65_536]]},
+        {"sets": [[2, 1, 65_536]], "windows": []},
+        {"low": str(2**60), "high": str(2**61)},
+        {"widths": []},
+    ]
+    for change in changes:
+        yield ladder | {"parameters": ladder["parameters"] | change}
+    tree = _calibrated("tree", "1", {"size": 8}, sets=[[1, 2, 65_536]])
+    yield tree | {"parameters": tree["parameters"] | {"windows": []}}
+    yield tree | {"parameters": tree["parameters"] | {"sets": [[2, 1, 65_536]]}}
 
 
 def _impossible_matrices() -> Iterator[dict[str, Any]]:

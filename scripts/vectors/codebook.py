@@ -249,7 +249,40 @@ min_batch = 5000
 """
 """A cap over time, which devices ignore."""
 
-CODEBOOKS = (EVERY_TYPE, SMALLEST, MATRIX, UNIT, MECHANISMS, CHARACTERS, NUMBERS, REDUCERS, TOTAL)
+DISTRIBUTIONS = """
+[collection]
+name = "distributions"
+period = "1d"
+device_epsilon = 10
+release = { epsilon = 0.5, delta = 1e-8 }
+
+[metrics.startup]
+type = "distribution"
+bounds = [10, 10000]
+bins = 12
+edges = "log"
+unit = "ms"
+missing = 10
+epsilon = 2
+mechanism = { name = "ladder", sets = [[1, 2, 30000], [3, 1, 10000]], windows = [[3, 25536]] }
+
+[metrics.delay]
+type = "distribution"
+bounds = [-61.5, 300]
+bins = 7
+reduce = "max"
+epsilon = 1
+mechanism = { name = "tree", sets = [[1, 2, 40000], [4, 1, 25536]] }
+
+[metrics.size]
+type = "distribution"
+edges = [0, 0.5, 2.5, 1e3]
+epsilon = 1
+mechanism = "subset"
+"""
+"""Bins of each kind, with each mechanism over bins. Components are named, as every mechanism is."""
+
+CODEBOOKS = (EVERY_TYPE, SMALLEST, MATRIX, UNIT, MECHANISMS, CHARACTERS, NUMBERS, REDUCERS, TOTAL, DISTRIBUTIONS)
 
 
 def codebooks() -> list[dict[str, object]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hubbub.mechanisms import Bounds, Categories, Mechanism, mechanism
+from hubbub.mechanisms import Bins, Bounds, Categories, Mechanism, mechanism
 from scripts.vectors.streams import Edges, Recorded, Tail, stream
 
 __all__ = ["randomizer"]
@@ -31,10 +31,15 @@ def randomizer() -> list[dict[str, Any]]:
 
 def _made(name: str, epsilon: str, domain: int | list[str], **options: Any) -> Made:
     if isinstance(domain, int):
-        size = Categories(domain)
-        return Made(mechanism(name).calibrate(Fraction(epsilon), size, **options), {"size": domain})
+        return Made(mechanism(name).calibrate(Fraction(epsilon), of_size(name, domain), **options), {"size": domain})
     bounds = Bounds(*map(Fraction, domain))
     return Made(mechanism(name).calibrate(Fraction(epsilon), bounds, **options), {"bounds": domain})
+
+
+def of_size(name: str, size: int) -> Categories:
+    """So many values, or bins for a mechanism that takes no list."""
+    values = Categories(size)
+    return values if mechanism(name).fits(values) or size == 2 else Bins(size)
 
 
 def _first() -> Iterator[tuple[Made, list[Any]]]:
@@ -94,6 +99,26 @@ def _more() -> Iterator[tuple[Made, list[Any], list[int]]]:
     for epsilon in ("0.25", "1", "2", "4", "8"):
         built = _made("table", epsilon, _WIDE)
         yield built, _numbers(_WIDE, int(str(built.mechanism.parameters()["steps"]))), []
+    yield from _mixtures()
+
+
+def _mixtures() -> Iterator[tuple[Made, list[Any], list[int]]]:
+    """Components are given, so that better weights change no vector."""
+    for epsilon, size, sets, windows in (
+        ("1", 3, [[1, 1, 40_000]], [[2, 25_536]]),
+        ("2", 5, [[1, 2, 30_000], [2, 1, 20_000]], [[2, 15_536]]),
+        ("1", 64, [[1, 17, 27_816]], [[8, 8_518], [16, 15_249], [32, 13_953]]),
+        ("4", 100, [[1, 2, 20_000], [4, 1, 5_536]], [[2, 10_000], [5, 30_000]]),
+        ("0.5", 256, [[1, 90, 40_000], [2, 45, 10_000], [4, 22, 5_536]], [[100, 10_000]]),
+        ("1", 6, [], [[3, 65_536]]),
+    ):
+        yield _made("ladder", epsilon, size, sets=sets, windows=windows), [0, size // 2, size - 1], []
+    for epsilon, size, sets in (
+        ("1", 5, [[1, 2, 45_000], [4, 1, 20_536]]),
+        ("2", 64, [[1, 8, 30_000], [4, 2, 20_000], [16, 1, 15_536]]),
+        ("3", 9, [[1, 1, 65_536]]),
+    ):
+        yield _made("tree", epsilon, size, sets=sets), [0, size // 2, size - 1], []
 
 
 def _numbers(domain: list[str], steps: int) -> list[str]:

@@ -313,15 +313,19 @@ def subset_size(d: int, k: int) -> int:
     return min(k * (d - 1).bit_length(), d)
 
 
-def subset_report(take: Bytes, x: int, d: int, k: int, keep: int) -> bytes:
+def set_of(take: Bytes, x: int, d: int, k: int, truth: tuple[int, int]) -> int:
+    """k of d values as the 1 bits of an integer, x among them with the probability `truth`."""
     others = subset_bits(take, d - 1, k - 1)
     last = below(take, d - 1)
     while others >> last & 1:
         last = below(take, d - 1)
-    truth = coin(take, keep, W)
-    chosen = others | 1 << (d - 1 if truth else last)
+    chosen = others | 1 << (d - 1 if coin(take, *truth) else last)
     turn = (x + 1) % d
-    chosen = ((chosen << turn) | (chosen >> (d - turn))) % 2**d
+    return int(((chosen << turn) | (chosen >> (d - turn))) % 2**d)
+
+
+def subset_report(take: Bytes, x: int, d: int, k: int, keep: int) -> bytes:
+    chosen = set_of(take, x, d, k, (keep, W))
     w = (d - 1).bit_length()
     if k * w < d:
         places = [v for v in range(d) if chosen >> v & 1]
@@ -440,6 +444,7 @@ TEXTS = {
     "hadamard": ["keep"],
     "hybrid": ["low", "high"],
     "krr": ["keep"],
+    "ladder": ["low", "high"],
     "laplace": ["scale", "rate", "reach"],
     "linear-hash": ["keep"],
     "olh": ["keep"],
@@ -449,6 +454,7 @@ TEXTS = {
     "subset": ["keep"],
     "sue": ["flip"],
     "table": ["low", "high"],
+    "tree": ["low", "high"],
     "matrix": [],
 }
 NUMBERS = {
@@ -460,11 +466,14 @@ NUMBERS = {
     "subset": ["count"],
     "table": ["steps"],
 }
+LISTS = {"matrix": ["columns"], "table": ["columns"], "ladder": ["sets", "windows"], "tree": ["sets"]}
 MEANS = {"laplace", "duchi", "piecewise", "hybrid", "table"}
+OVER_BINS = {"ladder", "tree"}
 REDUCERS = {
     "boolean": {"first", "last", "max", "min", "most_common", "reservoir"},
     "category": {"first", "last", "most_common", "reservoir"},
     "mean": {"first", "last", "sum", "max", "min", "mean", "median", "count", "reservoir"},
+    "distribution": {"first", "last", "sum", "max", "min", "mean", "median", "count", "reservoir"},
 }
 
 
@@ -477,13 +486,18 @@ def digits(value: Any) -> int:
 def read_parameters(name: str, given: Any) -> dict[str, Any]:
     """The parameters of a mechanism as integers."""
     texts, numbers = TEXTS[name], NUMBERS.get(name, [])
-    lists = ["columns"] if name in {"matrix", "table"} else []
+    lists = LISTS.get(name, [])
     require(isinstance(given, dict) and set(given) == {*texts, *numbers, *lists}, "other parameters than these")
     p: dict[str, Any] = {key: digits(given[key]) for key in texts}
     for key in numbers:
         require(is_integer(given[key], 0), f"{key} is not a number")
         p[key] = given[key]
-    if lists:
+    for key in lists if name in OVER_BINS else []:
+        rows, width = given[key], 3 if key == "sets" else 2
+        require(isinstance(rows, list) and all(isinstance(row, list) and len(row) == width for row in rows), key)
+        require(all(is_integer(entry, 1, WHOLE) for row in rows for entry in row), key)
+        p[key] = rows
+    if "columns" in lists:
         columns = given["columns"]
         require(isinstance(columns, list) and all(isinstance(c, list) for c in columns), "columns are no lists")
         if name == "matrix":
@@ -492,6 +506,94 @@ def read_parameters(name: str, given: Any) -> dict[str, Any]:
             require(all(len(c) == 4 and all(is_integer(v, -(2**53)) for v in c) for c in columns), "not four numbers")
             p["columns"] = columns
     return p
+
+
+WHOLE = 65_536
+
+
+@dataclass(frozen=True)
+class Component:
+    """One component of `ladder` or `tree` over d bins: `count` cells of `width` bins, or a window (`count` 0)."""
+
+    d: int
+    width: int
+    count: int
+
+    @property
+    def cells(self) -> int:
+        return -(-self.d // self.width)
+
+    @property
+    def levels(self) -> tuple[int, int]:
+        """How near and far reports weigh against each other."""
+        return (self.count, self.cells - self.count) if self.count else (self.width, self.d - 1)
+
+    @property
+    def listed(self) -> int:
+        """Bits of a cell in a list, or 0 if a bit for each cell but the last is shorter."""
+        w = (self.cells - 1).bit_length()
+        return w if self.count * w < self.cells - 1 else 0
+
+    @property
+    def bits(self) -> int:
+        if not self.count:
+            return (self.d + self.width - 2).bit_length()
+        return self.count * self.listed or self.cells - 1
+
+    def draw(self, take: Bytes, x: int, low: int, high: int) -> int:
+        near, far = self.levels
+        truth = near * high, near * high + far * low
+        if self.count:
+            c = self.cells
+            chosen = set_of(take, x // self.width, c, self.count, truth)
+            if not self.listed:
+                return chosen % (1 << c - 1)
+            places = [v for v in range(c) if chosen >> v & 1]
+            return sum(place << (i * self.listed) for i, place in enumerate(places))
+        inside, outside = below(take, near), below(take, far)
+        return x + inside if coin(take, *truth) else outside + (self.width if outside >= x else 0)
+
+
+def components(p: Mapping[str, Any], d: int) -> list[tuple[Component, int]]:
+    """The components with their weights: sets first, then windows."""
+    sets = [(Component(d, width, count), weight) for width, count, weight in p["sets"]]
+    return sets + [(Component(d, width, 0), weight) for width, weight in p.get("windows", [])]
+
+
+def prefix(p: Mapping[str, Any], d: int, which: int) -> tuple[int, int]:
+    """What stands before the bits of a component, and how many bits that is."""
+    many = len(components(p, d))
+    if many == 1:
+        return 0, 0
+    return (1 | (which - 1) << 1, 1 + (many - 2).bit_length()) if which else (0, 1)
+
+
+def mixture_bits(p: Mapping[str, Any], d: int) -> int:
+    return max(prefix(p, d, i)[1] + one.bits for i, (one, _) in enumerate(components(p, d)))
+
+
+def mixture(take: Bytes, x: int, d: int, p: Mapping[str, Any]) -> bytes:
+    """`ladder` and `tree`."""
+    every = components(p, d)
+    which = pick(take, [weight for _, weight in every])
+    number, bits_before = prefix(p, d, which)
+    drawn = every[which][0].draw(take, x, p["low"], p["high"])
+    return packed(number | drawn << bits_before, mixture_bits(p, d))
+
+
+def check_mixture(p: Mapping[str, Any], d: int) -> None:
+    """The rules of `ladder` and `tree`, beside the ratio."""
+    require(d <= 256, "too many bins")
+    every = components(p, d)
+    require(1 <= len(every) <= 32 and sum(weight for _, weight in every) == WHOLE, "components or weights")
+    for key in ("sets", "windows"):
+        require(all(one[0] < two[0] for one, two in pairwise(p.get(key, []))), f"{key} are not in order")
+    require(1 <= p["low"] < p["high"], "low or high")
+    require(bool(p.get("windows")) or p["sets"][0][0] == 1, "bins cannot be told apart")
+    for one, _ in every:
+        require(one.width < d and (one.count == 0 or one.count < one.cells), "a component does not fit the bins")
+        near, far = one.levels
+        require(near * p["high"] + far * p["low"] <= 2**63, "low and high are too large")
 
 
 def is_prime(n: int) -> bool:
@@ -565,7 +667,9 @@ def ratio(name: str, p: Mapping[str, Any], d: int) -> Fraction:
         require(all(p[key] >= 1 for key in ("scale", "rate", "reach", "steps")) and p["steps"] <= 64, "a zero")
         require(p["reach"] * p["rate"] * 10**11 >= 2_772_588_722_240 * p["scale"], "reach")
         return Fraction(p["steps"] * p["rate"], p["scale"])
-    if name == "table":
+    if name in OVER_BINS:
+        check_mixture(p, d)
+    elif name == "table":
         check_table(p)
     else:
         check_pieces(name, p)
@@ -597,6 +701,8 @@ def check_claim(name: str, p: Mapping[str, Any], d: int, epsilon: Fraction) -> N
 def payload_bytes(name: str, p: Mapping[str, Any], d: int) -> int:
     """The length of each payload of a mechanism."""
     w = (d - 1).bit_length()
+    if name in OVER_BINS:
+        return (mixture_bits(p, d) + 7) // 8
     if name in {"rr", "duchi"}:
         return 1
     if name in {"subset", "hadamard", "linear-hash", "oue", "sue"}:
@@ -633,10 +739,11 @@ class Metric:
     other: str | None = None
     lower: Fraction = Fraction(0)
     upper: Fraction = Fraction(1)
+    edges: Sequence[Fraction] = ()
 
     @property
     def d(self) -> int:
-        return len(self.values) or 2
+        return len(self.edges) - 1 if self.edges else len(self.values) or 2
 
     @property
     def lane(self) -> str:
@@ -658,6 +765,8 @@ def randomize(metric: Metric, x: Any, take: Bytes) -> bytes:
         if name == "laplace":
             return laplace(take, at, p["scale"], p["rate"], p["steps"], p["reach"])
         return weighted(take, at, name, p)
+    if name in OVER_BINS:
+        return mixture(take, x, d, p)
     if name == "rr":
         return rr(take, x, p["keep"])
     if name == "krr":
@@ -679,7 +788,7 @@ COMMON = set(
     enabled description owner expires
     """.split()  # noqa: SIM905
 )
-OF_TYPE = {"boolean": set[str](), "category": {"values", "other"}, "mean": {"bounds"}}
+OF_TYPE = {"boolean": set[str](), "category": {"values", "other"}, "mean": {"bounds"}, "distribution": {"edges"}}
 NOT_IN_ID = {"id", "min_batch", "enabled", "description", "owner", "expires", "unit", "notes"}
 
 
@@ -716,22 +825,30 @@ NOT_IN_UNIT = [
 
 def read_metric(m: Any, collection: str, period: int, *, bundled: bool = True) -> Metric:
     """The metric, if every rule of it holds."""
-    require(isinstance(m, dict) and m.get("type") in ("boolean", "category", "mean"), "the type is not known")
+    require(isinstance(m, dict) and m.get("type") in tuple(OF_TYPE), "the type is not known")
     kind = m["type"]
-    may = {"notes"} | ({"unit"} if kind == "mean" else set())
+    numbers = kind in {"mean", "distribution"}
+    may = {"notes"} | ({"unit"} if numbers else set())
     must = COMMON | OF_TYPE[kind]
     require(must <= set(m) <= must | may, "members are missing or unknown")
     require(isinstance(m["name"], str) and bool(re.fullmatch("[a-z][a-z0-9_]{0,63}", m["name"])), "name")
     require(isinstance(m.get("notes", {}), dict), "notes")
-    values, other, lower, upper = [], None, Fraction(0), Fraction(1)
+    values, other, ends, edges = [], None, ["0", "1"], list[Fraction]()
     if kind == "category":
         values, other = m["values"], m["other"]
         require(isinstance(values, list) and 2 <= len(values) <= 65_536, "values")
         require(all(map(is_value, values)) and len(set(values)) == len(values), "values")
         require(other is None or (isinstance(other, str) and other in values), "other")
     if kind == "mean":
-        require(isinstance(m["bounds"], list) and len(m["bounds"]) == 2, "bounds")
-        lower, upper = map(decimal, m["bounds"])
+        ends = m["bounds"]
+        require(isinstance(ends, list) and len(ends) == 2, "bounds")
+    if kind == "distribution":
+        require(isinstance(m["edges"], list) and 3 <= len(m["edges"]) <= 257, "edges")
+        edges = list(map(decimal, m["edges"]))
+        require(all(one < two for one, two in pairwise(edges)), "edges are not in order")
+        ends = [m["edges"][0], m["edges"][-1]]
+    lower, upper = map(decimal, ends)
+    if numbers:
         require(lower < upper, "bounds")
         for size in (lower, upper, upper - lower):
             require(size == 0 or Fraction(1, 10**100) <= abs(size) <= 10**100, "bounds are out of range")
@@ -741,11 +858,12 @@ def read_metric(m: Any, collection: str, period: int, *, bundled: bool = True) -
         require(unit == unit.strip(" "), "unit")
     epsilon = decimal(m["epsilon"])
     require(Fraction(1, 10_000) <= epsilon <= 30, "epsilon is out of range")
-    d = len(values) or 2
+    d = len(edges) - 1 if edges else len(values) or 2
     mechanism = m["mechanism"]
     require(isinstance(mechanism, dict) and set(mechanism) == {"name", "parameters"}, "mechanism")
     name = mechanism["name"]
     require(isinstance(name, str) and name in TEXTS and (name in MEANS) == (kind == "mean"), "mechanism")
+    require((name in OVER_BINS or name == "subset") if edges else name not in OVER_BINS, "mechanism")
     p = read_parameters(name, mechanism["parameters"])
     check_claim(name, p, d, epsilon)
     require(is_integer(m["report_bytes"], 1) and m["report_bytes"] == payload_bytes(name, p, d), "report_bytes")
@@ -756,7 +874,7 @@ def read_metric(m: Any, collection: str, period: int, *, bundled: bool = True) -
     require(threshold == max(1, math.floor(share * W)), "share_threshold")
     missing = m["missing"]
     if missing is not None:
-        if kind == "mean":
+        if numbers:
             require(lower <= decimal(missing) <= upper, "missing")
         elif kind == "boolean":
             require(isinstance(missing, bool), "missing")
@@ -783,6 +901,7 @@ def read_metric(m: Any, collection: str, period: int, *, bundled: bool = True) -
         other=other,
         lower=lower,
         upper=upper,
+        edges=edges,
     )
 
 
@@ -1153,10 +1272,9 @@ def input_of(metric: Metric, value: Any) -> Any:
         listed = value if value in metric.values else metric.other
         require(listed is not None, "not in the list, which has no other")
         return list(metric.values).index(listed or "")
-    if isinstance(value, str):
-        return decimal(value)
-    require(isinstance(value, float), "not a double")
-    return Fraction(value)
+    require(isinstance(value, str | float), "not a double")
+    number = decimal(value) if isinstance(value, str) else Fraction(value)
+    return sum(edge <= number for edge in metric.edges[1:-1]) if metric.edges else number
 
 
 # The budget

@@ -127,6 +127,8 @@ def shaped(metric: Metric) -> dict[str, Any]:
                 labels=list(axis.labels),
                 places=list(axis.places) or None,
                 unit=axis.unit or None,
+                edges=list(axis.edges) or None,
+                scale=axis.scale,
             )
             for axis in shape.axes
         ],

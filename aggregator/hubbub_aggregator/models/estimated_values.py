@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic's own, which it asks for before Python 3.12
 
-from hubbub.result_shapes import Measure, Order, ShapeName
+from hubbub.result_shapes import Measure, Order, Scale, ShapeName
 from hubbub_aggregator.models.base import ResponseModel
 
 __all__ = ["AxisModel", "HeadlineModel", "IntervalKind", "Postprocess", "Shaped", "ShownModel", "ValueModel"]
@@ -73,6 +73,10 @@ class AxisModel(ResponseModel):
     labels: list[str]
     places: list[float] | None = Field(description="The place of each label on a scale; null if there is none.")
     unit: str | None = Field(description="Unit of the places.")
+    edges: list[float] | None = Field(
+        description="Where labels that are bins begin and end, one more than there are labels; null if they are none."
+    )
+    scale: Scale = Field(description="How the axis is best drawn.")
 
 
 class HeadlineModel(ResponseModel):

@@ -41,6 +41,8 @@ for (const given of vectors("randomizer.json")) {
   // `subset` draws its last value until it is a new one. Each try is as any other, so its law is that of one try, given
   // that it is new: three draws.
   const longest = given.mechanism === "subset" ? 3 : undefined;
+  // The same draws inside a component. Sets of one cell try once.
+  if (given.parameters.sets?.some(([, count]: number[]) => count! > 1)) continue;
   // What has no finite walk, or a long one.
   if (given.mechanism === "laplace" || (longest && size > 8) || size > 9 || outcomes > 3000 || (/oue|sue/.test(given.mechanism) && size > 10)) continue;
   const inputs =

@@ -94,6 +94,7 @@ export const metricOf = (test: Any): Metric => {
     missing: null,
     lower: bounds?.[0] ?? [0n, 1n],
     upper: bounds?.[1] ?? [1n, 1n],
+    edges: [],
     document: { bounds: test.domain.bounds ?? null },
   } as unknown as Metric;
 };

@@ -11,11 +11,12 @@ from hubbub.mechanisms._registry import fitting, mechanism, register, registered
 from hubbub.mechanisms._select import REPORT_BYTES, Candidate, Choice, choose, explain, select
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair, Table
 from hubbub.mechanisms.base import Face, Mechanism
-from hubbub.mechanisms.domains import Bounds, Categories, Domain
+from hubbub.mechanisms.domains import Bins, Bounds, Categories, Domain
 from hubbub.mechanisms.duchi import DuchiMean
 from hubbub.mechanisms.hadamard import HadamardResponse
 from hubbub.mechanisms.hybrid import HybridMean
 from hubbub.mechanisms.krr import KaryRandomizedResponse
+from hubbub.mechanisms.ladder import Ladder
 from hubbub.mechanisms.laplace import DiscreteLaplaceMean
 from hubbub.mechanisms.linear_hash import LinearHash
 from hubbub.mechanisms.matrix import MatrixResponse
@@ -27,12 +28,14 @@ from hubbub.mechanisms.subset import SubsetSelection
 from hubbub.mechanisms.sue import SymmetricUnaryEncoding
 from hubbub.mechanisms.table import TableMean
 from hubbub.mechanisms.tallies_and_estimates import Estimate, Interval, Tally
+from hubbub.mechanisms.tree import Tree
 
 __all__ = [
     "REPORT_BYTES",
     "Amplification",
     "Atom",
     "BinaryRandomizedResponse",
+    "Bins",
     "Bounds",
     "Candidate",
     "Categories",
@@ -47,6 +50,7 @@ __all__ = [
     "HybridMean",
     "Interval",
     "KaryRandomizedResponse",
+    "Ladder",
     "LinearHash",
     "MatrixResponse",
     "Mechanism",
@@ -59,6 +63,7 @@ __all__ = [
     "Table",
     "TableMean",
     "Tally",
+    "Tree",
     "choose",
     "explain",
     "fitting",

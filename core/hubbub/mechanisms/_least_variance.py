@@ -8,6 +8,12 @@ which subset selection attains (Ye and Barg, IEEE Trans. Inf. Theory 64, 2018, a
 arXiv 1708.00059). That includes the sampling of n devices from a population, 1 - 1/d in total. Without the sampling,
 and per item, it is the exact variance of subset selection at the best k. This stricter figure is given here.
 
+Shares in the first k bins: with J the Fisher information at equal shares and W_c the centred weights of all k, the sum
+of variances is at least tr(W_c J^-1 W_c') >= (tr sqrt(W_c' W_c))^2 / tr J_c (Cauchy and Schwarz), with the sampling of
+devices. The best columns of a channel have two levels, 1 + (z-1) 1_S, since a -> aa'/(a.f) is convex; such one adds
+at most (z-1)^2 s (d-s) / (d + (z-1) s)^2 to tr J_c per unit of mass, so that tr J_c is at most d times the largest of
+these. The singular values of W_c are 1 / (2 sin(pi k / 2d)), those of a path's differences inverted.
+
 Means: the least known variance, that of the designs behind `table`, which docs/design/mean-tables.md bounds. Between
 their epsilons it is interpolated linearly in the logarithms, from which it differs by less than one per cent.
 """
@@ -17,11 +23,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from hubbub.mechanisms.domains import Categories, Domain
+from hubbub.mechanisms.domains import Bins, Categories, Domain
 
 
 def optimum(domain: Domain, epsilon: float) -> float | None:
     """The least `typical_variance` over the domain, or for a mean the least known. None if there is no figure."""
+    if isinstance(domain, Bins):
+        return firsts(domain.size, epsilon)
     return frequencies(domain.size, epsilon) if isinstance(domain, Categories) else mean(epsilon)
 
 
@@ -31,6 +39,17 @@ def frequencies(size: int, epsilon: float) -> float:
     best = size / (odds + 1)
     # with u = k z / (d - k) the bound is (1 + u)^2 / u up to constants, which rises on both sides of u = 1
     return min(_subset(size, k, odds) for k in {max(1, math.floor(best)), math.ceil(best)})
+
+
+def firsts(size: int, epsilon: float) -> float:
+    """The least that the mean variance of the shares in the first k bins can be, at equal shares of all bins."""
+    odds = math.exp(epsilon)
+    best = size / (odds + 1)
+    whole = [max(1, math.floor(best)), math.ceil(best)]
+    information = max(size * (odds - 1) ** 2 * s * (size - s) / (size + (odds - 1) * s) ** 2 for s in whole)
+    trace = math.fsum(1 / (2 * math.sin(math.pi * k / (2 * size))) for k in range(1, size))
+    sampling = math.fsum(k / size * (1 - k / size) for k in range(1, size)) / (size - 1)
+    return trace**2 / information / (size - 1) - sampling
 
 
 def _subset(size: int, k: int, odds: float) -> float:

@@ -17,6 +17,7 @@ from fractions import Fraction
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms._exact_arithmetic import log_above, threshold
 from hubbub.mechanisms._frequency_oracle import PureOracle, at
+from hubbub.mechanisms._parameters import is_list
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Report
 from hubbub.mechanisms.domains import Categories, Domain
@@ -41,7 +42,7 @@ class LocalHashing(PureOracle[Report]):
 
     @classmethod
     def fits(cls, domain: Domain) -> bool:
-        return isinstance(domain, Categories)
+        return is_list(domain)
 
     def _check(self) -> None:
         Categories(self.size)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms._registry import fitting
-from hubbub.mechanisms.domains import Bounds, Categories
+from hubbub.mechanisms.domains import Bins, Bounds, Categories
 
 if TYPE_CHECKING:
     from hubbub.mechanisms.base import Mechanism
@@ -34,6 +34,18 @@ def categories_of(cls: type[Mechanism[Any]], domain: Domain) -> Categories:
     refuse_unfit(cls, domain)
     assert isinstance(domain, Categories)  # noqa: S101  as above
     return domain
+
+
+def bins_of(cls: type[Mechanism[Any]], domain: Domain) -> Bins:
+    """The domain as bins, or InvalidParameter."""
+    refuse_unfit(cls, domain)
+    assert isinstance(domain, Bins)  # noqa: S101  as above
+    return domain
+
+
+def is_list(domain: Domain) -> bool:
+    """Whether the domain is a list of values without an order, so that only the share of each is asked for."""
+    return isinstance(domain, Categories) and not isinstance(domain, Bins)
 
 
 def integers(name: str, parameters: Mapping[str, Any], keys: Collection[str]) -> list[int]:

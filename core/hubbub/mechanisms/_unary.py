@@ -19,7 +19,7 @@ from hubbub.errors import InvalidParameter, MalformedTally
 from hubbub.mechanisms._bit_reports import PackedMechanism, joined
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, short_threshold_above
 from hubbub.mechanisms._frequency_oracle import UncorrelatedItems
-from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
+from hubbub.mechanisms._parameters import categories_of, integers, is_list, refuse_unfit
 from hubbub.mechanisms._symbols import index, whole_numbers
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json
@@ -66,7 +66,7 @@ class UnaryEncoding(PackedMechanism, UncorrelatedItems[bytes]):
 
     @classmethod
     def fits(cls, domain: Domain) -> bool:
-        return isinstance(domain, Categories)
+        return is_list(domain)
 
     @classmethod
     def calibrate(cls, epsilon: object, domain: Domain, **options: Any) -> Self:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from hubbub.mechanisms._crowd_simulation import CrowdRandomness
+    from hubbub.mechanisms._weighted_sums import WeightedSums
     from hubbub.mechanisms.amplification_data import Amplification
     from hubbub.randomness import BulkRandomness, Randomness
 
@@ -302,3 +303,7 @@ class Mechanism(ABC, Generic[Report]):
     def typical_variance(self) -> float:
         """The figure by which mechanisms are compared: the number of reports times the variance, averaged over the
         items of a uniform population (frequency), or in the worst case with the bounds scaled to [-1, 1] (mean)."""
+
+    def weighted_sums(self, weights: ArrayLike) -> WeightedSums:  # noqa: ARG002  see below
+        """Estimates of weighted sums of the shares, one for each row of weights: for bins in order."""
+        raise InvalidParameter(f"{self.name} does not estimate sums over {self.domain.in_words}")

@@ -1,4 +1,4 @@
-"""Domains: what a mechanism may randomize, a list of values or a range of numbers."""
+"""Domains: what a mechanism may randomize, a list of values, bins in order or a range of numbers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Bounds", "Categories", "Domain"]
+__all__ = ["Bins", "Bounds", "Categories", "Domain"]
 
 LARGEST_DOMAIN = 65_536
+MOST_BINS = 256
+"""More would lengthen reports beyond 32 bytes, and narrower bins hold no more than noise."""
 _SMALLEST_SIZE, _LARGEST_SIZE = Fraction(1, 10**100), Fraction(10**100)
 
 
@@ -145,6 +147,29 @@ class Categories(Domain):
 
         held = np.asarray(counts, np.float64)
         return np.asarray(np.bincount(np.asarray(inputs, np.intp), held, self.size) / held.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Bins(Categories):
+    """`size` bins of a number, in order. Errors are compared for the share in the first k bins, for every k."""
+
+    def __post_init__(self) -> None:
+        Categories.__post_init__(self)  # not super(): a dataclass with slots is a new class
+        if self.size > MOST_BINS:
+            raise InvalidParameter(f"there are at most {MOST_BINS} bins, got {self.size}")
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.size} bins in order"
+
+    @property
+    def sensitivity(self) -> float:
+        """One device moves the count of the first k bins by one."""
+        return 1.0
+
+    @property
+    def shorter(self) -> str:
+        return "take fewer bins" if self.size > 2 else ""
 
 
 @dataclass(frozen=True, slots=True)

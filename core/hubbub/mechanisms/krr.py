@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frequency_oracle import NamesOneItem, one_of_many
-from hubbub.mechanisms._parameters import categories_of, integers, refuse_unfit
+from hubbub.mechanisms._parameters import categories_of, integers, is_list, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
@@ -54,7 +54,7 @@ class KaryRandomizedResponse(SymbolMechanism, NamesOneItem[int]):
 
     @classmethod
     def fits(cls, domain: Domain) -> bool:
-        return isinstance(domain, Categories)
+        return is_list(domain)
 
     @classmethod
     def calibrate(cls, epsilon: object, domain: Domain, **options: Any) -> Self:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from hubbub.errors import InvalidParameter, SingularMatrix
 from hubbub.mechanisms import _frequency_oracle, _intervals
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exact_number, exp_below, float_above, log_above
-from hubbub.mechanisms._parameters import categories_of, integer, refuse_unfit
+from hubbub.mechanisms._parameters import categories_of, integer, is_list, refuse_unfit
 from hubbub.mechanisms._registry import register
 from hubbub.mechanisms._symbols import SymbolMechanism, index, whole_numbers
 from hubbub.mechanisms.amplification_data import Amplification, Table
@@ -77,7 +77,7 @@ class MatrixResponse(SymbolMechanism):
 
     @classmethod
     def fits(cls, domain: Domain) -> bool:
-        return isinstance(domain, Categories) and domain.size <= LARGEST
+        return is_list(domain) and domain.estimates <= LARGEST
 
     @classmethod
     def calibrate(

@@ -21,17 +21,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub import number_format
 from hubbub.errors import InvalidParameter, MalformedTally
+from hubbub.mechanisms import _random_sets
 from hubbub.mechanisms._bit_reports import PackedMechanism, bits_of, field, with_spare_bytes
 from hubbub.mechanisms._exact_arithmetic import exact_epsilon, exp_below, log_above, threshold
 from hubbub.mechanisms._frequency_oracle import PureOracle, at, one_of_many, variance
 from hubbub.mechanisms._parameters import categories_of, chosen, integers, refuse_unfit
 from hubbub.mechanisms._registry import register
+from hubbub.mechanisms._set_component import Sets
 from hubbub.mechanisms._symbols import index, whole_numbers
+from hubbub.mechanisms._weighted_sums import Channel, Part, WeightedSums
 from hubbub.mechanisms.amplification_data import Amplification, Atom, Pair
 from hubbub.mechanisms.base import Json
-from hubbub.mechanisms.domains import Categories, Domain
+from hubbub.mechanisms.domains import Bins, Categories, Domain
 from hubbub.mechanisms.tallies_and_estimates import Tally
-from hubbub.randomness import WORD, ones, subset_bits
+from hubbub.randomness import WORD, ones
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,9 +42,6 @@ if TYPE_CHECKING:
 
     from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.randomness import BulkRandomness, Randomness
-
-_AT_ONCE = 2**22
-"""Numbers drawn or unpacked in one step."""
 
 
 @register("subset")
@@ -55,9 +55,11 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     size: int
     count: int
     keep: int
+    ordered: bool = False
+    """Whether the values are bins in order, so that ranges of them are asked for, too."""
 
     def __post_init__(self) -> None:
-        Categories(self.size)
+        _ = self.domain
         if not 0 < self.count < self.size:
             raise InvalidParameter(f"subset: count must be from 1 to {self.size - 1}, got {self.count}")
         if not self.count * WORD < self.size * self.keep < self.size * WORD:
@@ -74,11 +76,11 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     def calibrate(cls, epsilon: object, domain: Domain, *, count: int | None = None, **options: Any) -> Self:
         """`count` defaults to the size of set that has the least error at this epsilon."""
         refuse_unfit(cls, domain, options)
-        size = categories_of(cls, domain).size
+        size, ordered = categories_of(cls, domain).size, isinstance(domain, Bins)
         exact = exact_epsilon(epsilon)
         odds = exp_below(exact)
         if count is not None:
-            return cls._made(exact, size, chosen(cls, "count", count, 1, size - 1), odds)
+            return cls._made(exact, size, chosen(cls, "count", count, 1, size - 1), odds, ordered)
 
         def error(count: int) -> float:
             p = count * float(odds) / (count * float(odds) + size - count)
@@ -87,11 +89,11 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         # the error has one minimum, near d / (z + 1)
         middle = int(size / (odds + 1))
         count = min((k for k in range(middle - 1, middle + 3) if 0 < k < size), key=error, default=1)
-        return cls._made(exact, size, count, odds)
+        return cls._made(exact, size, count, odds, ordered)
 
     @classmethod
-    def _made(cls, epsilon: Fraction, size: int, count: int, odds: Fraction) -> Self:
-        return cls(epsilon, size, count, threshold(count * odds / (count * odds + size - count)))
+    def _made(cls, epsilon: Fraction, size: int, count: int, odds: Fraction, ordered: bool = False) -> Self:
+        return cls(epsilon, size, count, threshold(count * odds / (count * odds + size - count)), ordered)
 
     @classmethod
     def variants(cls, domain: Domain) -> list[Mapping[str, Any]]:
@@ -104,8 +106,9 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
 
     @classmethod
     def from_parameters(cls, epsilon: object, domain: Domain, parameters: Mapping[str, Any]) -> Self:
+        count, keep = integers(cls.name, parameters, ["count", "keep"])
         size = categories_of(cls, domain).size
-        return cls(exact_epsilon(epsilon), size, *integers(cls.name, parameters, ["count", "keep"]))
+        return cls(exact_epsilon(epsilon), size, count, keep, isinstance(domain, Bins))
 
     @classmethod
     def examples(cls, epsilon: float) -> list[Self]:
@@ -120,7 +123,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
 
     @property
     def domain(self) -> Categories:
-        return Categories(self.size)
+        return Bins(self.size) if self.ordered else Categories(self.size)
 
     @property
     def width(self) -> int:
@@ -149,27 +152,20 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
     def randomize(self, value: object, rng: Randomness) -> bytes:
         held = index(value, self.size, "subset")
         rng = rng.buffered(min(self.size, 16 * self.count) + 128)
-        # First draw all but one of the set from the other values, numbered from the held value on. Then always draw the
-        # last one, even if the held value takes its place: a device must not take longer when it lies.
-        others = subset_bits(rng, self.size - 1, self.count - 1)
-        last = rng.retry(lambda: _unless(others, rng.below(self.size - 1)))
-        chosen = others | 1 << (self.size - 1 if rng.coin(self.keep, WORD) else last)
-        return self._report(self._turned(chosen, held + 1))
+        return self._report(_random_sets.draw(rng, held, self.size, self.count, (self.keep, WORD)))
 
     def _turned(self, chosen: int, by: int) -> int:
-        """The set with each place i moved to place (i + by) mod size."""
-        by %= self.size
-        return (chosen << by | chosen >> (self.size - by)) & ((1 << self.size) - 1)
+        return _random_sets.turned(chosen, self.size, by)
 
     def _report(self, chosen: int) -> bytes:
         if not self.width:
             return self.packed(chosen)
-        return self.packed(sum(place << i * self.width for i, place in enumerate(ones(chosen))))
+        return self.packed(_random_sets.as_list(chosen, self.width))
 
     def _listed(self, number: int) -> list[int]:
         if not self.width:
             return ones(number)
-        return [number >> i * self.width & ((1 << self.width) - 1) for i in range(self.count)]
+        return _random_sets.from_list(number, self.width, self.count)
 
     def _no(self, number: int) -> bool:
         listed = self._listed(number)
@@ -228,31 +224,33 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
 
     # -- at the aggregator ----------------------------------------------------------------------
 
+    def _channel(self) -> Channel:
+        """This mechanism as a mixture of one component."""
+        return Channel(self.size, (Part(Sets(self.size, 1, self.count), 1.0, float(self.p)),))
+
+    def weighted_sums(self, weights: ArrayLike) -> WeightedSums:
+        return self._channel().sums(weights)
+
+    def typical_variance(self) -> float:
+        """Of one share; or for bins in order of the share in the first k bins, averaged over k."""
+        if self.ordered:
+            return self._channel().typical_variance()
+        return PureOracle.typical_variance(self)
+
     def randomize_many(self, values: ArrayLike, rng: BulkRandomness) -> NDArray[np.void]:
         import numpy as np
 
         held = whole_numbers(values, self.size, "a value of subset")
-        step = max(1, _AT_ONCE // self.size)
+        step = max(1, _random_sets.AT_ONCE // self.size)
         parts = [self._some(held[start : start + step], rng) for start in range(0, len(held), step)]
         return np.concatenate([*parts, np.zeros(0, f"V{self.report_bytes}")])
 
     def _some(self, held: NDArray[np.int64], rng: BulkRandomness) -> NDArray[np.void]:
-        """Reports for some values, with the other values in the order of random words.
-
-        A row with two equal words is drawn again, since its order would not be uniform.
-        """
+        """Reports for some values."""
         import numpy as np
 
-        n, d, k = len(held), self.size, self.count
-        order, missing = np.empty((n, d - 1), np.int64), np.arange(n)
-        while len(missing):
-            words = rng.words(len(missing) * (d - 1)).reshape(-1, d - 1)
-            order[missing] = np.argsort(words, axis=1)
-            sorted_words = np.sort(words, axis=1)
-            missing = missing[np.equal(sorted_words[:, 1:], sorted_words[:, :-1]).any(axis=1)]
-        chosen = order[:, :k]
-        chosen[:, 0] = np.where(rng.coin(self.keep, n), d - 1, chosen[:, 0])
-        places = np.sort((chosen + held[:, None] + 1) % d, axis=1)
+        n, d = len(held), self.size
+        places = _random_sets.draw_many(rng, held, d, self.count, lambda many: rng.coin(self.keep, many))
         if self.width:
             return self._joined_bits(bits_of(places.ravel(), self.width).reshape(n, -1))
         bits = np.zeros((n, d), np.uint8)
@@ -260,33 +258,14 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         return self._joined_bits(bits)
 
     def simulate(self, values: ArrayLike, counts: ArrayLike, rng: CrowdRandomness) -> Tally:
-        """Draw place by place: a device that needs r more of the m places left takes this one with chance r / m.
-
-        This gives a uniform set of the other values, drawn at once for all devices that hold the same value. If there
-        are few devices, each draws its own report.
-        """
-        import numpy as np
-
+        """All sets at once; of few devices, each draws its own report."""
         from hubbub.mechanisms._crowd_simulation import per_item
 
         every = per_item(values, counts, self.size, self.name)
-        some, reports = np.flatnonzero(every), int(every.sum())
-        if len(some) * self.size > reports:
+        if _random_sets.is_few(every, self.size):
             return super(SubsetSelection, self).simulate(values, counts, rng)
-        cells, need = np.zeros(self.size, np.int64), np.zeros((len(some), self.count + 1), np.int64)
-        kept = rng.binomial(every[some], float(self.p))
-        cells[some] = kept
-        need[:, self.count - 1] += kept
-        need[:, self.count] += every[some] - kept
-        left, more = np.full((len(some), 1), self.size - 1), np.arange(self.count + 1)
-        for place in range(self.size):
-            others = some != place
-            taken = rng.binomial(need[others], np.minimum(more / left[others], 1))
-            cells[place] += taken.sum()
-            need[others] -= taken
-            need[others, :-1] += taken[:, 1:]
-            left[others] -= 1
-        return Tally(self.fingerprint, reports, cells)
+        cells = _random_sets.simulate(rng, every, self.size, self.count, float(self.p))
+        return Tally(self.fingerprint, int(every.sum()), cells)
 
     def _places(self, rows: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The listed values, one report per row."""
@@ -309,7 +288,7 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         import numpy as np
 
         counts = np.zeros(self.size, np.int64)
-        step = max(1, _AT_ONCE // self.size)
+        step = max(1, _random_sets.AT_ONCE // self.size)
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
             if self.width:
@@ -341,7 +320,3 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         matrix = (sums * (one - p * q) + (1 - sums) * (none - q * q)) / (p - q) ** 2 / tally.reports
         np.fill_diagonal(matrix, variance(found, p, q) / tally.reports)
         return np.asarray(matrix)
-
-
-def _unless(taken: int, place: int) -> int | None:
-    return None if taken >> place & 1 else place

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from hubbub.errors import InvalidParameter, InvalidValue, did_you_mean
-from hubbub.mechanisms import Categories
+from hubbub.mechanisms import Bins, Categories
 from hubbub.metric_types._registry import register
 from hubbub.metric_types.base import Key, MetricType, Unwise
 from hubbub.number_format import count
@@ -80,7 +80,8 @@ class Category(MetricType):
 
     @classmethod
     def around(cls, domain: Domain) -> Self | None:
-        return cls.of_size(domain.size) if isinstance(domain, Categories) else None
+        is_list = isinstance(domain, Categories) and not isinstance(domain, Bins)
+        return cls.of_size(domain.estimates) if is_list else None
 
     def document(self) -> dict[str, Json]:
         return {"values": list(self.values), "other": self.other}

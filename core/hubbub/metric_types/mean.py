@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from hubbub.errors import InvalidParameter, InvalidValue
 from hubbub.mechanisms import Bounds
 from hubbub.metric_types._exact_numbers import UNIT, a_unit, decimal_text, exact
+from hubbub.metric_types._recorded_numbers import BOUNDS, NUMBER_REDUCERS, is_number, kept, two_bounds
 from hubbub.metric_types._registry import register
 from hubbub.metric_types.base import Key, MetricType
 from hubbub.number_format import amount
@@ -32,15 +33,10 @@ class Mean(MetricType):
 
     meaning: ClassVar[str] = "a number between two bounds; its mean"
     keys: ClassVar[tuple[Key, ...]] = (
-        Key(
-            "bounds",
-            "two numbers, lower and upper, such as [0, 5000]",
-            "required for mean",
-            "Numbers outside are clamped. Take the bounds from domain knowledge, never from the data.",
-        ),
+        BOUNDS,
         UNIT,
     )
-    reducers: ClassVar[tuple[str, ...]] = ("mean", "first", "last", "sum", "max", "min", "median", "count", "reservoir")
+    reducers: ClassVar[tuple[str, ...]] = NUMBER_REDUCERS
 
     bounds: Bounds
     unit: str = ""
@@ -48,7 +44,7 @@ class Mean(MetricType):
 
     @classmethod
     def read(cls, table: Table) -> Self | None:
-        bounds = table.need("bounds", _bounds)
+        bounds = table.need("bounds", two_bounds)
         unit = table.take("unit", a_unit, "")
         return None if bounds is None else cls(bounds, unit)
 
@@ -89,22 +85,10 @@ class Mean(MetricType):
 
     def recorded(self, value: object) -> float:
         """A finite float. Only infinity is clamped here, because a sum may be in bounds although its parts are not."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidValue(f"a mean metric takes int or float, got {value!r}: pass float(...), or record nothing")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf if value > 0 else -math.inf
-        if math.isnan(number):
-            raise InvalidValue("a mean metric takes numbers, got NaN: check the value, or record nothing")
-        if math.isinf(number):
-            return float(self.bounds.upper if number > 0 else self.bounds.lower)
-        return number
+        return kept(value, self.type, *self.bounds.limits)
 
     def takes(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        return isinstance(value, int) or not math.isnan(value)  # math.isnan fails for a very large integer
+        return is_number(value)
 
     def clamps(self, value: object) -> bool:
         return self.takes(value) and self.input_of(value) != value
@@ -173,10 +157,3 @@ class Mean(MetricType):
 
     def value_of(self, index: int) -> None:  # noqa: ARG002  there is only one
         return None
-
-
-def _bounds(value: object) -> Bounds:
-    match value:
-        case [lower, upper]:
-            return Bounds(exact(lower), exact(upper))
-    raise InvalidParameter(f"expected two numbers, got {value!r}")

@@ -188,9 +188,8 @@ def test_numbers_are_written_as_a_person_would(number: str, text: str) -> None:
 @pytest.mark.parametrize("name", sorted(registered()))
 def test_an_impossible_epsilon_is_refused_with_advice(name: str, epsilon: object) -> None:
     cls = registered()[name]
-    domain = Categories(2) if cls.kind == "frequency" else RANGE
     with pytest.raises(InvalidParameter, match="epsilon"):
-        cls.calibrate(epsilon, domain)
+        cls.calibrate(epsilon, cls.usual_domain(2))
 
 
 @pytest.mark.parametrize("size", [0, 1, -3, 65_537, 2.0, "4", True, None])

@@ -117,7 +117,9 @@ def test_an_answer_says_how_a_curve_is_shown(ran: Ran) -> None:
 def test_an_answer_says_how_numbers_by_group_are_shown(ran: Ran) -> None:
     found = ran.found[0]["minutes"]
     assert (found["shape"], found["measure"], found["unit"], found["order"]) == ("numbers", "number", "min", "listed")
-    assert found["axes"] == [{"name": "plan", "labels": PLANS, "places": None, "unit": None}]
+    assert found["axes"] == [
+        {"name": "plan", "labels": PLANS, "places": None, "unit": None, "edges": None, "scale": "linear"}
+    ]
     assert found["postprocessing"] == ["none", "clip"]
 
 

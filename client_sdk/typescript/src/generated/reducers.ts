@@ -4,4 +4,5 @@ export const REDUCERS: Record<string, string> = {
   boolean: "first last max min most_common reservoir",
   category: "first last most_common reservoir",
   mean: "mean first last sum max min median count reservoir",
+  distribution: "mean first last sum max min median count reservoir",
 };

@@ -6,6 +6,7 @@ import {
   LABEL_METRIC,
   LARGEST_INTEGER,
   LONGEST_UNIT,
+  MOST_BINS,
   MOST_MIN_BATCH,
   MOST_VALUES,
   NOT_IN_UNIT,
@@ -23,7 +24,7 @@ import { require } from "./refused.ts";
 export interface Metric {
   readonly id: string;
   readonly name: string;
-  readonly type: "boolean" | "category" | "mean";
+  readonly type: "boolean" | "category" | "mean" | "distribution";
   readonly epsilon: Fraction;
   readonly mechanism: Mechanism;
   readonly parameters: Parameters;
@@ -36,12 +37,14 @@ export interface Metric {
   readonly other: string | null;
   readonly lower: Fraction;
   readonly upper: Fraction;
+  /** Where bins end; empty for a type that has none. */
+  readonly edges: readonly Fraction[];
   /** As it was received. */
   readonly document: Members;
 }
 
-/** The number of values. */
-export const sizeOf = (metric: Metric): bigint => BigInt(metric.values.length || 2);
+/** The number of values, or of bins. */
+export const sizeOf = (metric: Metric): bigint => BigInt(metric.edges.length ? metric.edges.length - 1 : metric.values.length || 2);
 
 export type Lane = "steady" | "occasional";
 
@@ -73,15 +76,26 @@ const digits = (value: unknown): bigint => {
 
 /** The parameters of a mechanism as integers. */
 export const readParameters = (name: string, given: unknown): Parameters => {
-  const { texts, numbers = [] } = MECHANISMS.get(name)!;
+  const { texts, numbers = [], lists: rows = {} } = MECHANISMS.get(name)!;
   const lists = name === "matrix" || name === "table";
-  const wanted = [...texts, ...numbers, ...(lists ? ["columns"] : [])];
+  const wanted = [...texts, ...numbers, ...Object.keys(rows), ...(lists ? ["columns"] : [])];
   require(hasMembers(given, wanted.join(" ")), "the mechanism has other parameters");
   const p: { [name: string]: bigint } = {};
   for (const member of texts) p[member] = digits(given[member]);
   for (const member of numbers) {
     require(isInteger(given[member], 0), member);
     p[member] = BigInt(given[member]);
+  }
+  for (const [member, width] of Object.entries(rows)) {
+    const listed = given[member];
+    require(Array.isArray(listed), member);
+    (p as { [name: string]: unknown })[member] = listed.map((row) => {
+      require(Array.isArray(row) && row.length === width, member);
+      return row.map((entry) => {
+        require(isInteger(entry, 1), member);
+        return BigInt(entry);
+      });
+    });
   }
   if (!lists) return p;
   const entries = (column: Json): bigint[] => {
@@ -124,12 +138,12 @@ export const metricId = async (document: Members, collection: string, period: nu
 
 const COMMON =
   "id name type epsilon mechanism report_bytes reduce share share_threshold missing memoize min_batch enabled description owner expires";
-const OF_TYPE: Record<string, string> = { boolean: "", category: " values other", mean: " bounds" };
+const OF_TYPE: Record<string, string> = { boolean: "", category: " values other", mean: " bounds", distribution: " edges" };
 
-const bounds = (m: Members): readonly [Fraction, Fraction] => {
-  require(Array.isArray(m.bounds) && m.bounds.length === 2, "bounds");
-  const [lower, upper] = m.bounds.map(decimal) as [Fraction, Fraction];
-  require(compare(lower, upper) < 0, "bounds");
+/** The ends of a range of numbers, from all the numbers that divide it. */
+const bounds = (m: Members, numbers: readonly Fraction[]): readonly [Fraction, Fraction] => {
+  require(numbers.every((edge, i) => i === 0 || compare(numbers[i - 1]!, edge) < 0), "not in order");
+  const [lower, upper] = [numbers[0]!, numbers.at(-1)!];
   const most = 10n ** BOUNDS_POWER;
   for (const [n, d] of [lower, upper, minus(upper, lower)]) {
     const size = n < 0n ? -n : n;
@@ -144,7 +158,8 @@ export const readMetric = async (m: Json, collection: string, period: number, bu
   require(isObject(m) && typeof m.type === "string" && Object.hasOwn(OF_TYPE, m.type), "the type is not known");
   const type = m.type as Metric["type"];
   const mean = type === "mean";
-  require(hasMembers(m, COMMON + OF_TYPE[type], mean ? "unit notes" : "notes"), "members are missing or unknown");
+  const binned = type === "distribution";
+  require(hasMembers(m, COMMON + OF_TYPE[type], mean || binned ? "unit notes" : "notes"), "members are missing or unknown");
   require(matches(m.name, /^[a-z][a-z0-9_]{0,63}$/), "name");
   require(!Object.hasOwn(m, "notes") || isObject(m.notes), "notes");
   let values: string[] = [];
@@ -155,14 +170,22 @@ export const readMetric = async (m: Json, collection: string, period: number, bu
     require(new Set(values).size === values.length, "values");
     require(m.other === null || values.includes(m.other as string), "other");
   }
-  const [lower, upper] = mean ? bounds(m) : [ZERO, [1n, 1n] as const];
+  let edges: Fraction[] = [];
+  if (binned) {
+    require(Array.isArray(m.edges) && m.edges.length >= 3 && m.edges.length <= Number(MOST_BINS) + 1, "edges");
+    edges = m.edges.map(decimal);
+  }
+  require(!mean || (Array.isArray(m.bounds) && m.bounds.length === 2), "bounds");
+  const ends = mean ? (m.bounds as Json[]).map(decimal) : edges;
+  const [lower, upper] = ends.length ? bounds(m, ends) : [ZERO, [1n, 1n] as const];
   const epsilon = decimal(m.epsilon);
   require(compare(epsilon, EPSILON_RANGE[0]) >= 0 && compare(epsilon, EPSILON_RANGE[1]) <= 0, "epsilon is out of range");
-  const d = BigInt(values.length || 2);
+  const d = sizeOf({ edges, values } as unknown as Metric);
   const claimed = m.mechanism;
   require(hasMembers(claimed, "name parameters") && typeof claimed.name === "string", "mechanism");
   const mechanism = MECHANISMS.get(claimed.name);
   require(mechanism && mechanism.means === mean, "the mechanism is not known for this type");
+  require(mechanism.over === "both" || (mechanism.over === "bins") === binned, "the mechanism is not known for this type");
   const parameters = readParameters(claimed.name, claimed.parameters);
   require(keepsEpsilon(mechanism, parameters, d, epsilon), "the mechanism spends more than epsilon");
   require(m.report_bytes === mechanism.bytes(parameters, d), "report_bytes");
@@ -173,7 +196,7 @@ export const readMetric = async (m: Json, collection: string, period: number, bu
   const threshold = (share[0] * W) / share[1];
   require(shareThreshold === (threshold || 1n), "share_threshold");
   if (m.missing !== null) {
-    if (mean) {
+    if (mean || binned) {
       const missing = decimal(m.missing);
       require(compare(lower, missing) <= 0 && compare(missing, upper) <= 0, "missing");
     } else require(type === "boolean" ? typeof m.missing === "boolean" : values.includes(m.missing as string), "missing");
@@ -199,6 +222,7 @@ export const readMetric = async (m: Json, collection: string, period: number, bu
     other: (m.other as string | null) ?? null,
     lower,
     upper,
+    edges,
     document: m,
   };
 };

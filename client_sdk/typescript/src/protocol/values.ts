@@ -3,7 +3,7 @@
 import { type Bytes } from "./bytes.ts";
 import { type Json, decimal } from "./canonical.ts";
 import { type Take } from "./draws.ts";
-import { type Fraction, minus, ofDouble } from "./fraction.ts";
+import { type Fraction, compare, minus, ofDouble } from "./fraction.ts";
 import { type Mechanism, type Place } from "./mechanisms/base.ts";
 import { type Metric, sizeOf } from "./metric.ts";
 import { require } from "./refused.ts";
@@ -16,8 +16,9 @@ const listed = (metric: Metric, value: string): string => {
   return found;
 };
 
-/** The double that is nearest to a bound. */
-const bound = (metric: Metric, which: number): number => Number((metric.document.bounds as string[])[which]);
+/** The double that is nearest to the lower or the upper end. */
+const bound = (metric: Metric, which: 0 | -1): number =>
+  Number(((metric.document.bounds ?? metric.document.edges) as string[]).at(which));
 
 /** A recorded value as it is kept. */
 export const taken = (metric: Metric, value: unknown): Value => {
@@ -31,7 +32,7 @@ export const taken = (metric: Metric, value: unknown): Value => {
   }
   require((typeof value === "number" && !Number.isNaN(value)) || typeof value === "bigint", "not a number");
   const double = Number(value);
-  return Math.abs(double) === Infinity ? bound(metric, double > 0 ? 1 : 0) : double;
+  return Math.abs(double) === Infinity ? bound(metric, double > 0 ? -1 : 0) : double;
 };
 
 /** Where x, clamped to the bounds, lies between them. */
@@ -54,7 +55,9 @@ export const inputOf = (metric: Metric, value: Json): bigint | Place => {
   }
   // A declared `missing` is exact decimal text; a recorded number is a double.
   require(typeof value !== "object" && typeof value !== "boolean", "not a number");
-  return placeOf(typeof value === "string" ? decimal(value) : ofDouble(value), metric.lower, metric.upper);
+  const number = typeof value === "string" ? decimal(value) : ofDouble(value);
+  if (metric.edges.length) return BigInt(metric.edges.slice(1, -1).filter((edge) => compare(edge, number) <= 0).length);
+  return placeOf(number, metric.lower, metric.upper);
 };
 
 /** The payload for an input. The only place that draws the noise. */

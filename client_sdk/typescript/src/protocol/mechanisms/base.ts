@@ -8,15 +8,25 @@ import { require } from "../refused.ts";
 /** Where a number lies between its bounds, as up / whole, not reduced. */
 export type Place = readonly [up: bigint, whole: bigint];
 
-export type Parameters = { readonly [name: string]: bigint } & { readonly columns?: readonly (readonly bigint[])[] };
+type Rows = readonly (readonly bigint[])[];
+
+export type Parameters = { readonly [name: string]: bigint } & {
+  readonly columns?: Rows;
+  readonly sets?: Rows;
+  readonly windows?: Rows;
+};
 
 /** One randomizer. `x` is the index of a value, or for a number the place between its bounds; d is the number of values. */
 export interface Mechanism<X = never> {
   /** Whether it takes numbers. */
   readonly means: boolean;
+  /** Whether it is for the bins of a number, or for lists of values and bins alike. Else it is for lists, or numbers. */
+  readonly over?: "bins" | "both";
   /** Parameters that are written as text, and those that are JSON numbers. */
   readonly texts: readonly string[];
   readonly numbers?: readonly string[];
+  /** Parameters that are lists of so many JSON numbers each. */
+  readonly lists?: Readonly<Record<string, number>>;
   /** The largest ratio of the probabilities of one report. Refuses integers that are no such mechanism. */
   ratio(p: Parameters, d: bigint): Fraction;
   /** Whether `ratio` is the logarithm of it. */

@@ -7,6 +7,7 @@ import { krr } from "./krr.ts";
 import { laplace } from "./laplace.ts";
 import { hadamard, linearHash } from "./linear_hash.ts";
 import { matrix } from "./matrix.ts";
+import { ladder, tree } from "./mixture.ts";
 import { olh } from "./olh.ts";
 import { piecewise } from "./piecewise.ts";
 import { rr } from "./rr.ts";
@@ -20,6 +21,7 @@ export const MECHANISMS: ReadonlyMap<string, Mechanism> = new Map(
     hadamard,
     hybrid,
     krr,
+    ladder,
     laplace,
     "linear-hash": linearHash,
     matrix,
@@ -30,5 +32,6 @@ export const MECHANISMS: ReadonlyMap<string, Mechanism> = new Map(
     subset,
     sue,
     table,
+    tree,
   }),
 );

@@ -1,8 +1,9 @@
 /** Subset selection: k of d values, with the true one more often than the others. */
 
-import { W, below, bitLength, coin, placesOf, subsetBits } from "../draws.ts";
+import { W, bitLength, placesOf } from "../draws.ts";
 import { require } from "../refused.ts";
 import { type Mechanism, packed, sizeOfPacked } from "./base.ts";
+import { randomSet } from "./random_set.ts";
 
 /** Bits of a payload as a list of places, if that is shorter than a bit for each value. */
 const listBits = (k: bigint, d: bigint): number | undefined => {
@@ -12,6 +13,7 @@ const listBits = (k: bigint, d: bigint): number | undefined => {
 
 export const subset: Mechanism<bigint> = {
   means: false,
+  over: "both",
   texts: ["keep"],
   numbers: ["count"],
   ratio: ({ keep, count: k }, d) => {
@@ -20,14 +22,7 @@ export const subset: Mechanism<bigint> = {
   },
   bytes: (p, d) => sizeOfPacked(listBits(p.count!, d) ?? Number(d)),
   randomize: (take, x, { keep, count: k }, d) => {
-    const others = subsetBits(take, Number(d - 1n), Number(k! - 1n));
-    let last: bigint;
-    do last = below(take, d - 1n);
-    while ((others >> last) & 1n);
-    const truth = coin(take, keep!, W);
-    let chosen = others | (1n << (truth ? d - 1n : last));
-    const turn = (x + 1n) % d;
-    chosen = ((chosen << turn) | (chosen >> (d - turn))) & ((1n << d) - 1n);
+    const chosen = randomSet(take, x, d, k!, [keep!, W]);
     const size = listBits(k!, d);
     if (size === undefined) return packed(chosen, Number(d));
     const w = bitLength(d - 1n);

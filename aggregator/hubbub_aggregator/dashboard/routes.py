@@ -16,6 +16,7 @@ from hubbub.errors import InvalidParameter
 from hubbub_aggregator.dashboard.api_client import Api, Kept, Problem, in_process
 from hubbub_aggregator.dashboard.chart_style import Spec
 from hubbub_aggregator.dashboard.charts.drawn import Chart
+from hubbub_aggregator.dashboard.pages.api_routes import api_routes
 from hubbub_aggregator.dashboard.pages.cards import Cards
 from hubbub_aggregator.dashboard.pages.metric import metric_page
 from hubbub_aggregator.dashboard.pages.metric_questions import compare_chart, estimate_chart, series_chart
@@ -156,8 +157,8 @@ def _problem(request: Request, problem: Problem, name: str) -> Response:
 
 
 async def _page(request: Request, site: Site, template: str, name: str, **shown: Any) -> Response:
-    """One page. `/what-is-collected` is open to everyone, so it asks for nothing that needs the token."""
-    one_party = name != "collected" and (await site.status()).single_operator
+    """One page. `/what-is-collected` and `/docs` are open to everyone, so they ask for nothing that needs the token."""
+    one_party = name not in ("collected", "api") and (await site.status()).single_operator
     shown |= {"page": name, "in_one_file": False, "links": site.links, "one_party": one_party}
     html = await asyncio.to_thread(partial(render, template, **shown))
     return _respond(request, html.encode(), "text/html; charset=utf-8")
@@ -225,6 +226,14 @@ async def show_collected(request: Request) -> Response:
     """Open to everyone: it is made only from the bundle, which every device gets."""
     site = _dashboard(request).site(request)
     return await _page(request, site, "collected.html", "collected", view=await collected_page(site))
+
+
+@_get("/docs")
+@page("api")
+async def show_api(request: Request) -> Response:
+    """Open to everyone, as the OpenAPI document is, and says nothing of what is collected."""
+    site = _dashboard(request).site(request)
+    return await _page(request, site, "api.html", "api", view=api_routes(request.app.openapi()))
 
 
 @_get("/chart/{kind}/{name}.{form}")

@@ -19,7 +19,15 @@ from tests.aggregator.world import CODEBOOK, Site
 
 ANALYST, ANALYST_NEXT = "a-token-of-an-analyst", "the-next-token-of-an-analyst"
 SHUFFLER, SHUFFLER_NEXT = "a-token-of-a-shuffler", "the-next-token-of-a-shuffler"
-PUBLIC = {"/v1/bundle", "/healthz", "/readyz", "/openapi.json", "/what-is-collected", "/static/{version}/{name}"}
+PUBLIC = {
+    "/v1/bundle",
+    "/healthz",
+    "/readyz",
+    "/openapi.json",
+    "/docs",
+    "/what-is-collected",
+    "/static/{version}/{name}",
+}
 FILLED = {"batch_id": "0" * 32, "release_id": "0" * 32, "name": "dark_mode", "kind": "series", "form": "svg"}
 STATIC = {"version": asset_hash(), "name": "dashboard.css"}
 

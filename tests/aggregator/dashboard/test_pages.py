@@ -32,6 +32,7 @@ PAGES = {
     "/privacy?metric=startup_ms": "privacy",
     "/operations": "operations",
     "/what-is-collected": "collected",
+    "/docs": "api",
 }
 
 
@@ -72,6 +73,17 @@ def test_every_page_is_whole_and_has_nothing_that_the_policy_forbids(populated: 
     assert linked >= {"/", "/privacy", "/operations", "/what-is-collected"}
     assert page.all("a")[0].attributes["href"] == "#main"
     assert not re.search(r"\b(None|nan|inf|undefined|Undefined)\b", re.sub(r"None(\.|:| needed| since)", "", page.text))
+
+
+def test_the_api_page_names_every_route_and_parameter_for_people(populated: Visited) -> None:
+    document, page = populated.get("/openapi.json").json(), populated.page("/docs")
+    routes = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+    assert routes == {one.text for one in page.all("h3")}
+    every = [said for methods in document["paths"].values() for said in methods.values()]
+    given = [one for said in every for one in said.get("parameters", ())]
+    assert {one["name"] for one in given if one["in"] != "header"} == {one.text for one in page.all("dt")}
+    assert "`" not in page.text
+    assert "Chance that an interval holds the truth. Default: 0.95." in page.text
 
 
 @pytest.mark.everyday(3)

@@ -25,6 +25,7 @@ from hubbub_client import Client, Outcome
 from hubbub_client._budget.account_statement import _IN_WORDS
 from hubbub_client._budget.ledger import Decision
 from hubbub_client._development_notices import BY_COUNT
+from hubbub_client._display.phrases import PHRASES
 from hubbub_client._sending.backoff import Pace
 
 __all__ = ["FOLDER", "modules"]
@@ -202,13 +203,14 @@ def _of_options(text: str) -> str:
 
 
 def words() -> str:
-    """Sentences for people: what a counter means, and what a decision was."""
+    """Sentences for people: what a counter means, what a decision was, and what previews and ledgers consist of."""
     notices = {name: _of_options(text) for name, text in BY_COUNT.items()}
     decisions = {decision.value: text for decision, text in _IN_WORDS.items() if decision is not Decision.IN_DOUBT}
     return "\n".join(
         [
             f"export const NOTICES: Record<string, string> = {json.dumps(notices, indent=2)};",
             f"export const DECISIONS: Record<string, string> = {json.dumps(decisions, indent=2)};",
+            f"export const PHRASES = {json.dumps(PHRASES, indent=2, ensure_ascii=False)};",
         ]
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hubbub.period import DAY
 from hubbub_client._budget.ledger import Decision, spent_ever, spent_on
+from hubbub_client._display.phrases import phrase
 from hubbub_client._display.report_in_words import in_lines, moment, number
 from hubbub_client._state.errors import NoDurableState
 
@@ -99,18 +100,25 @@ class Account:
 
     def __str__(self) -> str:
         lines = [
-            f"Charged today: epsilon {number(self.spent_today)}{_of(self.max_epsilon)}. "
-            f"Ever: {number(self.spent)}{_of(self.lifetime_epsilon)}."
+            phrase(
+                "spent",
+                today=number(self.spent_today),
+                of_day=_of(self.max_epsilon),
+                ever=number(self.spent),
+                of_ever=_of(self.lifetime_epsilon),
+            )
         ]
         if not self.complete:
-            lines.append("More may have been spent: a state file was damaged, or cannot be read now.")
+            lines.append(phrase("incomplete"))
         for metric in self.metrics:
-            made = f"{metric.reports or 'no'} report{'' if metric.reports == 1 else 's'} made"
-            charged = f"epsilon {number(metric.spent)} charged" if metric.spent else "nothing charged"
-            lines.append(f"  {metric.name}: {charged}, {made}")
+            made = {0: phrase("no report"), 1: phrase("one report")}.get(metric.reports)
+            made = made or phrase("reports", count=metric.reports)
+            charged = phrase("charged", epsilon=number(metric.spent)) if metric.spent else phrase("nothing charged")
+            lines.append(phrase("account", name=metric.name, charged=charged, made=made))
             for entry in metric.periods:
-                spent = f", epsilon {number(entry.epsilon)}" if entry.epsilon else ""
-                lines.append(f"    {moment(entry.start)} to {moment(entry.end)}: {_IN_WORDS[entry.decision]}{spent}")
+                epsilon = phrase("decision's epsilon", epsilon=number(entry.epsilon)) if entry.epsilon else ""
+                span = {"start": moment(entry.start), "end": moment(entry.end)}
+                lines.append(phrase("decision", **span, decision=_IN_WORDS[entry.decision], epsilon=epsilon))
         return in_lines(lines)
 
 
@@ -157,4 +165,4 @@ def _float(limit: Fraction | None) -> float | None:
 
 
 def _of(limit: float | None) -> str:
-    return "" if limit is None else f" of {number(limit)}"
+    return "" if limit is None else phrase("limit", limit=number(limit))

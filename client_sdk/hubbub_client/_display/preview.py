@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hubbub.errors import HubbubError, InvalidParameter
 from hubbub.number_format import plain
 from hubbub.period import duration_text
+from hubbub_client._display.phrases import phrase
 from hubbub_client._display.report_in_words import deniability, in_lines, moment, number, report_in_words
 from hubbub_client._integrity.torn_rows import SOUND
 from hubbub_client._randomizing.randomize import is_due_at_once
@@ -107,31 +108,39 @@ class Preview:
         }
 
     def __str__(self) -> str:
-        lines = [f"Reports that wait to be sent: {len(self.queued)}"]
+        lines = [phrase("queued", count=len(self.queued))]
         for report in self.queued:
-            epsilon = "" if report.epsilon is None else f" (epsilon {number(report.epsilon)})"
-            lines.append(f"  {report.metric}, {report.period}: says {report.says}{epsilon}")
-            lines.append(f"    not before {report.sends_at}; {report.deniable}")
-        lines.append(f"Values on this device, to be randomized: {len(self.pending)}")
-        lines.extend(f"  {_pending_in_words(value)}" for value in self.pending)
+            epsilon = "" if report.epsilon is None else phrase("report's epsilon", epsilon=number(report.epsilon))
+            lines.append(
+                phrase("report", metric=report.metric, period=report.period, says=report.says, epsilon=epsilon)
+            )
+            lines.append(phrase("report's time", time=report.sends_at, why=report.deniable))
+        lines.append(phrase("pending", count=len(self.pending)))
+        lines.extend(_pending_in_words(value) for value in self.pending)
         lines.append(self._heading())
         for metric in self.metrics:
-            off = "" if metric.enabled else " (switched off)"
-            lines.append(f"  {metric.name}{off}: {metric.description or 'no description'}")
+            off = "" if metric.enabled else phrase("off")
+            description = metric.description or phrase("no description")
+            lines.append(phrase("metric", name=metric.name, off=off, description=description))
             lines.append(
-                f"    [{metric.type}, {metric.reduce} per {metric.period}, {metric.mechanism}, "
-                f"epsilon {number(metric.epsilon)}]"
+                phrase(
+                    "metric's settings",
+                    type=metric.type,
+                    reduce=metric.reduce,
+                    period=metric.period,
+                    mechanism=metric.mechanism,
+                    epsilon=number(metric.epsilon),
+                )
             )
         return in_lines(lines)
 
     def _heading(self) -> str:
-        if not self.metrics and self.taking_part is not None:
-            return f"What is collected: {'not known yet' if self.taking_part else 'nothing, as there is no consent'}"
+        count = len(self.metrics)
+        if not count and self.taking_part is not None:
+            return phrase("collected", what=phrase("not known yet" if self.taking_part else "without consent"))
         if self.refusal is not None:
-            return f"What the codebook asks; nothing of it is collected ({self.refusal}): {len(self.metrics)}"
-        if self.taking_part is False:
-            return f"What would be collected with consent; nothing is collected now: {len(self.metrics)}"
-        return f"What is collected: {len(self.metrics)}"
+            return phrase("refused", why=self.refusal, count=count)
+        return phrase("with consent", count=count) if self.taking_part is False else phrase("collected", what=count)
 
 
 def preview_of(state: State, codebooks: CodebooksInForce | None, *, taking_part: bool | None) -> Preview:
@@ -165,7 +174,9 @@ def read_preview(
 
 def _queued(metric: Metric | None, period: int, payload: bytes, send_at: float, sealed: int) -> QueuedReport:
     if metric is None:
-        return QueuedReport(_GONE, str(period), "unknown", moment(send_at), None, "it will be dropped", bool(sealed))
+        return QueuedReport(
+            _GONE, str(period), "unknown", moment(send_at), None, phrase("report of no metric"), bool(sealed)
+        )
     try:
         says, why = report_in_words(metric, payload), deniability(metric, payload)
     except HubbubError:
@@ -198,9 +209,14 @@ def _refusal(codebooks: CodebooksInForce | None) -> str | None:
 def _pending_in_words(pending: PendingValue) -> str:
     value, unit = pending.value, pending.unit and f" {pending.unit}"
     shown = repr(value) if isinstance(value, bool | str) else "?" if value is None else f"{plain(value)}{unit}"
-    return (
-        f"{pending.metric}, {pending.period}: {pending.reduce} of {pending.recorded} is {shown}, "
-        f"randomized from {pending.randomized_at}"
+    return phrase(
+        "value",
+        metric=pending.metric,
+        period=pending.period,
+        reduce=pending.reduce,
+        recorded=pending.recorded,
+        value=shown,
+        time=pending.randomized_at,
     )
 
 

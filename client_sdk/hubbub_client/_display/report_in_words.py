@@ -7,6 +7,8 @@ from fractions import Fraction
 from math import ceil, exp
 from typing import TYPE_CHECKING
 
+from hubbub_client._display.phrases import phrase
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -64,17 +66,19 @@ def report_in_words(metric: Metric, payload: bytes) -> str:
             return metric.values.input_in_words(value)
         case tuple(told):
             return _listed(metric, told)
-    shown = payload.hex() if len(payload) <= _SHOWN else f"{payload[:_SHOWN].hex()}… ({len(payload)} in all)"
-    return f"the bytes {shown}"
+    shown = payload[:_SHOWN].hex()
+    if len(payload) > _SHOWN:
+        shown = phrase("more bytes", bytes=shown, count=len(payload))
+    return phrase("bytes", bytes=shown)
 
 
 def _listed(metric: Metric, told: Sequence[int]) -> str:
     """The values that a report with one bit per value says yes to."""
     if not told:
-        return "no to every value"
+        return phrase("no value")
     named = ", ".join(metric.values.input_in_words(place) for place in told[:_LISTED])
-    more = f" and {len(told) - _LISTED} more" if len(told) > _LISTED else ""
-    return f"yes to {named}{more}, no to all others"
+    more = phrase("more values", count=len(told) - _LISTED) if len(told) > _LISTED else ""
+    return phrase("some values", names=named, more=more)
 
 
 def deniability(metric: Metric, payload: bytes) -> str:

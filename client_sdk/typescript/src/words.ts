@@ -1,7 +1,7 @@
 /** Words for people: a preview, a ledger and counters as text. A page that shows none of them need not load this. */
 
 import { type Ledger, type Preview } from "./client.ts";
-import { DECISIONS, NOTICES } from "./generated/words.ts";
+import { DECISIONS, NOTICES, PHRASES } from "./generated/words.ts";
 import { fromBigEndian, unhex } from "./protocol/bytes.ts";
 import { type Members } from "./protocol/canonical.ts";
 import { placesOf } from "./protocol/draws.ts";
@@ -17,6 +17,10 @@ const length = (seconds: number): string => {
 const LISTED = 8;
 const SHOWN = 32;
 
+/** A phrase, which both SDKs share, with what is in braces filled in. */
+const phrase = (name: keyof typeof PHRASES, filled: Readonly<Record<string, unknown>> = {}): string =>
+  PHRASES[name].replace(/\{(\w+)\}/g, (_, each: string) => String(filled[each]));
+
 const named = (question: Members, index: number): string =>
   question.type === "boolean" ? String(index === 1) : JSON.stringify((question.values as string[])[index] ?? index);
 
@@ -31,44 +35,46 @@ export const reportInWords = (question: Members | null, payload: string): string
   if (name === "duchi") return (question.bounds as string[])[Number(fromBigEndian(bytes))]!;
   if (["oue", "sue", "subset"].includes(name) && !isList) {
     const told = placesOf(fromBigEndian(bytes.slice().reverse()), d);
-    if (!told.length) return "no to every value";
-    const more = told.length > LISTED ? ` and ${told.length - LISTED} more` : "";
-    return `yes to ${told.slice(0, LISTED).map((place) => named(question, place)).join(", ")}${more}, no to all others`;
+    if (!told.length) return phrase("no value");
+    const more = told.length > LISTED ? phrase("more values", { count: told.length - LISTED }) : "";
+    return phrase("some values", { names: told.slice(0, LISTED).map((place) => named(question, place)).join(", "), more });
   }
-  return `the bytes ${bytes.length <= SHOWN ? payload : `${payload.slice(0, 2 * SHOWN)}… (${bytes.length} in all)`}`;
+  const shown = payload.slice(0, 2 * SHOWN);
+  return phrase("bytes", { bytes: bytes.length > SHOWN ? phrase("more bytes", { bytes: shown, count: bytes.length }) : shown });
 };
 
 /** Why a report proves nothing, by the guarantee of its metric, which this device has checked. Rounded up. */
 export const deniability = (question: Members | null): string =>
   question
     ? `whatever the value, these bytes are at most ${Math.ceil(100 * Math.exp(Number(question.epsilon)) - 1e-6) / 100} times as likely as from any other value`
-    : "it will be dropped";
+    : phrase("report of no metric");
+
+const headingOf = ({ metrics, takingPart, refusal }: Preview): string => {
+  const count = metrics.length;
+  if (!count) return phrase("collected", { what: phrase(takingPart ? "not known yet" : "without consent") });
+  if (refusal) return phrase("refused", { why: refusal, count });
+  return takingPart ? phrase("collected", { what: count }) : phrase("with consent", { count });
+};
 
 /** A preview for the person. It shows their own values, so it is for their eyes only. */
 export const previewInWords = (preview: Preview): string => {
-  const lines = [`Reports that wait to be sent: ${preview.queued.length}`];
+  const lines = [phrase("queued", { count: preview.queued.length })];
   for (const { metric, start, payload, sendsAt, question } of preview.queued) {
-    const epsilon = question ? ` (epsilon ${number(Number(question.epsilon))})` : "";
-    lines.push(`  ${metric}, from ${moment(start)}: says ${reportInWords(question, payload)}${epsilon}`);
-    lines.push(`    not before ${moment(sendsAt)}; ${deniability(question)}`);
+    const epsilon = question ? phrase("report's epsilon", { epsilon: number(Number(question.epsilon)) }) : "";
+    lines.push(phrase("report", { metric, period: `from ${moment(start)}`, says: reportInWords(question, payload), epsilon }));
+    lines.push(phrase("report's time", { time: moment(sendsAt), why: deniability(question) }));
   }
-  lines.push(`Values on this device, to be randomized: ${preview.pending.length}`);
-  for (const { metric, start, reduce, recorded, value, randomizedAt } of preview.pending)
-    lines.push(`  ${metric}, from ${moment(start)}: ${reduce} of ${recorded} is ${JSON.stringify(value)}, randomized from ${moment(randomizedAt)}`);
-  const count = preview.metrics.length;
-  lines.push(
-    !count
-      ? `What is collected: ${preview.takingPart ? "not known yet" : "nothing, as there is no consent"}`
-      : preview.refusal
-        ? `What the codebook asks; nothing of it is collected (${preview.refusal}): ${count}`
-        : preview.takingPart
-          ? `What is collected: ${count}`
-          : `What would be collected with consent; nothing is collected now: ${count}`,
-  );
-  for (const metric of preview.metrics) {
-    const { name } = metric.mechanism as { name: string };
-    const about = `${metric.type}, ${metric.reduce} per ${length(preview.period!)}, ${name}, epsilon ${number(Number(metric.epsilon))}`;
-    lines.push(`  ${metric.name}${metric.enabled ? "" : " (switched off)"}: ${metric.description || "no description"} [${about}]`);
+  lines.push(phrase("pending", { count: preview.pending.length }));
+  for (const { metric, start, reduce, recorded, value, randomizedAt } of preview.pending) {
+    const period = `from ${moment(start)}`;
+    lines.push(phrase("value", { metric, period, reduce, recorded, value: JSON.stringify(value), time: moment(randomizedAt) }));
+  }
+  lines.push(headingOf(preview));
+  for (const { name, type, reduce, mechanism, epsilon, enabled, description } of preview.metrics) {
+    lines.push(phrase("metric", { name, off: enabled ? "" : phrase("off"), description: description || phrase("no description") }));
+    const period = length(preview.period!);
+    const settings = { type, reduce, period, mechanism: (mechanism as Members).name, epsilon: number(Number(epsilon)) };
+    lines.push(phrase("metric's settings", settings));
   }
   return [...lines, ...closedInWords(preview)].join("\n");
 };
@@ -83,18 +89,22 @@ const closedInWords = ({ closedBefore, freshStorage }: Preview | Ledger): string
     : []),
 ];
 
+const madeInWords = (count: number): string => (count > 1 ? phrase("reports", { count }) : phrase(count ? "one report" : "no report"));
+
 /** The account of what was spent. */
 export const ledgerInWords = (ledger: Ledger): string => {
-  const of = (limit: number | null): string => (limit === null ? "" : ` of ${number(limit)}`);
-  const lines = [
-    `Charged today: epsilon ${number(ledger.spentToday)}${of(ledger.maxEpsilon)}. Ever: ${number(ledger.spent)}${of(ledger.lifetimeEpsilon)}.`,
-    ...closedInWords(ledger),
-  ];
-  for (const { name, spent, reports, periods } of ledger.metrics) {
-    const made = `${reports || "no"} report${reports === 1 ? "" : "s"} made`;
-    lines.push(`  ${name}: ${spent ? `epsilon ${number(spent)} charged` : "nothing charged"}, ${made}`);
-    for (const { start, end, decision, epsilon } of periods)
-      lines.push(`    ${moment(start)} to ${moment(end)}: ${DECISIONS[decision]}${epsilon ? `, epsilon ${number(epsilon)}` : ""}`);
+  const of = (limit: number | null): string => (limit === null ? "" : phrase("limit", { limit: number(limit) }));
+  const { spent, spentToday, maxEpsilon, lifetimeEpsilon, complete, metrics } = ledger;
+  const lines = [phrase("spent", { today: number(spentToday), of_day: of(maxEpsilon), ever: number(spent), of_ever: of(lifetimeEpsilon) })];
+  if (!complete) lines.push(phrase("incomplete"));
+  lines.push(...closedInWords(ledger));
+  for (const { name, spent: cost, reports, periods } of metrics) {
+    const charged = cost ? phrase("charged", { epsilon: number(cost) }) : phrase("nothing charged");
+    lines.push(phrase("account", { name, charged, made: madeInWords(reports) }));
+    for (const { start, end, decision, epsilon } of periods) {
+      const cost = epsilon ? phrase("decision's epsilon", { epsilon: number(epsilon) }) : "";
+      lines.push(phrase("decision", { start: moment(start), end: moment(end), decision: DECISIONS[decision], epsilon: cost }));
+    }
   }
   return lines.join("\n");
 };

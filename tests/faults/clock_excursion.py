@@ -16,7 +16,9 @@ import click
 
 from hubbub.bundle import verify
 from hubbub_cli.api_client import ask, fetch
+from hubbub_service_common.clock.trusted_clock import TOLERANCE
 from tests.faults.clocks import offset_text
+from tests.faults.devices import TOO_EARLY
 from tests.faults.oracle import Judgement, releases
 from tests.faults.plan import KEY, Party, Plan
 from tests.faults.world import World, running
@@ -56,12 +58,15 @@ class Cell:
     @property
     def holds(self) -> bool:
         came_back = None not in (self.keys_after, self.reported_after, self.released_after)
-        return came_back and self.found.holds
+        # a clock that is seconds ahead closes seconds early; one that is hours ahead must be found out before that
+        early = abs(self.offset) > TOLERANCE and self.told[TOO_EARLY] > 0
+        return came_back and self.found.holds and not early
 
     def cells(self) -> list[str]:
         found = self.found
         other = {name: getattr(found, name) for name in found.BAD[2:] if getattr(found, name)}
-        told = ", ".join(f"{name} {count}" for name, count in self.told.most_common(4))
+        seldom = [(TOO_EARLY, self.told[TOO_EARLY])] if self.told[TOO_EARLY] else []
+        told = ", ".join(f"{name} {count}" for name, count in dict([*self.told.most_common(4), *seldom]).items())
         after = [_seconds(each) for each in (self.keys_after, self.reported_after, self.released_after)]
         if self.keys_after is None:
             after[0] = f"**never: {_some(self.missing)}**"

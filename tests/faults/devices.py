@@ -25,7 +25,7 @@ from tests.faults.oracle import Receipts
 from tests.faults.plan import KEY, SMALL, Plan
 from tests.support.patience import PATIENCE, wait_for
 
-__all__ = ["Crowd", "Devices"]
+__all__ = ["TOO_EARLY", "Crowd", "Devices"]
 
 REPEAT, RESEAL = 0.15, 0.05
 """Shares of acknowledged uploads: the same bytes once more, sealed once more."""
@@ -33,6 +33,8 @@ ANSWER = 8.0
 """Seconds that a device waits for an answer."""
 LONGEST_WAIT = 2.0
 """Seconds: of a longer Retry-After a device waits this much, since its period lasts some seconds only."""
+TOO_EARLY = "period-closed too early"
+"""What a device was told, where its period was not over by the true clock. It drops the report."""
 LATE = 1.5
 """Seconds after the close for which devices go on trying: what they get then must be a refusal."""
 
@@ -182,7 +184,8 @@ class Devices:
                     self.receipts.acknowledged(KEY, period, report.value)
                     crowd.acknowledged_at.append(time.monotonic())
                     continue
-                crowd.told[verdict.reason] += 1
+                early = verdict.reason == "period-closed" and time.time() < self.plan.closes(period)
+                crowd.told[TOO_EARLY if early else verdict.reason] += 1
                 if verdict.action is Action.DROP and report not in in_doubt:
                     self.receipts.refused(KEY, period, report.value)
                 elif verdict.reason not in _NOTHING_KEPT:

@@ -46,12 +46,13 @@ HOSTILE = [
     View("hostile", "/metric/html", "metric", 1),
     View("hostile", "/metric/long", "metric", 1),
     View("hostile", f"/metric/{NAME}", "metric", 1),
+    View("hostile", "/public/values", "public", 2),
     View("hostile", "/privacy", "privacy", 3),
     View("hostile", "/operations", "operations"),
     View("hostile", "/what-is-collected", "collected"),
 ]
 EVERY = [*POPULATED, *EMPTY, *HOSTILE]
-QUICK = [POPULATED[0], POPULATED[2], *POPULATED[5:], EMPTY[0], HOSTILE[1]]
+QUICK = [POPULATED[0], POPULATED[2], *POPULATED[5:], EMPTY[0], HOSTILE[1], HOSTILE[5]]
 """What the everyday run looks at: a page for each template, one that is empty, and one that bites."""
 SOME = [POPULATED[0], POPULATED[2], *POPULATED[5:], EMPTY[0]]
 """For what takes a while: a page for each template."""

@@ -164,7 +164,12 @@ def _hostile() -> str:
         metric("long", description=LONG, type="mean", bounds=[0, 10**15], epsilon=1.0, owner=UNBROKEN),
         metric(NAME, description=UNBROKEN, type="boolean", epsilon=1.0),
         metric(
-            "values", description="A list of values that bite", type="category", values=hostile_values(), epsilon=3.0
+            "values",
+            description="A list of values that bite",
+            type="category",
+            values=hostile_values(),
+            epsilon=3.0,
+            public=True,
         ),
         budget=10.0,
     )

@@ -61,3 +61,19 @@ def test_links_of_a_report_stay_inside_it(browser: Browser, report: Path) -> Non
         assert page.evaluate(missing, hrefs) == []
     finally:
         context.close()
+
+
+def test_a_metric_has_at_most_two_pages_on_paper(browser: Browser, report: Path) -> None:
+    context = browser.new_context(offline=True)
+    try:
+        page = context.new_page()
+        page.goto(report.as_uri())
+        names: list[str] = page.evaluate("() => [...document.querySelectorAll('[id^=metric-]')].map((one) => one.id)")
+        assert len(names) == 4
+        for name in names:
+            page.goto(report.as_uri())
+            alone = "(name) => document.querySelectorAll('.part').forEach((one) => one.id === name || one.remove())"
+            page.evaluate(alone, name)
+            assert 1 <= page.pdf(format="A4").count(b"/Type /Page\n") <= 2, name
+    finally:
+        context.close()

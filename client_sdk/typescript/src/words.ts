@@ -21,15 +21,18 @@ const SHOWN = 32;
 const phrase = (name: keyof typeof PHRASES, filled: Readonly<Record<string, unknown>> = {}): string =>
   PHRASES[name].replace(/\{(\w+)\}/g, (_, each: string) => String(filled[each]));
 
-const named = (question: Members, index: number): string =>
-  question.type === "boolean" ? String(index === 1) : JSON.stringify((question.values as string[])[index] ?? index);
+const named = ({ type, values, edges }: Members, index: number): string => {
+  if (type === "distribution") return (edges as string[]).slice(index, index + 2).join(" to ");
+  return type === "boolean" ? String(index === 1) : JSON.stringify((values as string[])[index] ?? index);
+};
 
 /** What a randomized report says at face value. It may or may not be what was recorded. */
 export const reportInWords = (question: Members | null, payload: string): string => {
   if (!question) return "unknown";
   const { name, parameters } = question.mechanism as { name: string; parameters: Members };
   const bytes = unhex(payload);
-  const d = (question.values as string[] | undefined)?.length ?? 2;
+  const { values, edges } = question as Record<string, string[] | undefined>;
+  const d = edges ? edges.length - 1 : (values?.length ?? 2);
   const isList = name === "subset" && (parameters.count as number) * Math.ceil(Math.log2(d)) < d;
   if (["rr", "krr", "matrix"].includes(name)) return named(question, Number(fromBigEndian(bytes)));
   if (name === "duchi") return (question.bounds as string[])[Number(fromBigEndian(bytes))]!;

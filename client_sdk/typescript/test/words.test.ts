@@ -33,6 +33,9 @@ test("a report says its face, or its bytes", () => {
   assert.equal(reportInWords(question("rr", { type: "boolean", values: undefined }), "01"), "true");
   assert.equal(reportInWords(question("olh"), "0102"), "the bytes 0102");
   assert.equal(reportInWords(null, "01"), "unknown");
+  const edges = ["0", "1", "2.5", "10", "100"];
+  assert.equal(reportInWords(question("subset", { type: "distribution", values: undefined, edges, mechanism: { name: "subset", parameters: { count: 2 } } }), "0c"), "yes to 2.5 to 10, 10 to 100, no to all others");
+  assert.equal(reportInWords(question("ladder", { type: "distribution", values: undefined, edges }), "0c"), "the bytes 0c");
 });
 
 test("a counter is explained by the words of the Python SDK", () => {

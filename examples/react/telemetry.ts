@@ -14,7 +14,7 @@ export const answer = (): Answer => {
 export const telemetry = new Client("http://127.0.0.1:8701", {
   trust: null, // only for an address on this machine; elsewhere the line that the aggregator prints
   consent: () => answer() === "yes", // asked each time
-  maxEpsilon: 3, // the most that this browser spends in a day, whatever a codebook says
+  maxEpsilon: 6, // the most that this browser spends in a day: a short visit leaves its day to the next one
 });
 
 export const setAnswer = async (given: "yes" | "no"): Promise<void> => {

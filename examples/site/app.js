@@ -3,7 +3,7 @@
 const client = new hubbub.Client("http://127.0.0.1:8701", {
   trust: null, // only for an address on this machine; elsewhere the line that the aggregator prints
   consent: () => localStorage.getItem("telemetry") === "yes", // asked each time; no answer means no
-  maxEpsilon: 3, // the most that this browser spends in a day, whatever a codebook says
+  maxEpsilon: 6, // the most that this browser spends in a day: a short visit leaves its day to the next one
 });
 
 addEventListener("load", () =>

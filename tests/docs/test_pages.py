@@ -80,12 +80,17 @@ def test_python_examples_run(
 def test_no_snippet_of_the_sdk_stands_outside_of_a_python_block(page: Path) -> None:
     """Else nothing would run it."""
     for block in blocks(page):
-        assert block.language == "python" or not SDK_CALL.search(block.text), f"{block.place}: write ```python"
+        if block.language in JAVASCRIPT:
+            assert IS_RUN.match(block.text), f"{block.place}: the first line names a file of examples/, or a test"
+        else:
+            assert block.language == "python" or not SDK_CALL.search(block.text), f"{block.place}: write ```python"
     outside = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for line in outside.splitlines():
         assert not (line.startswith("    ") and SDK_CALL.search(line)), f"{page.name}: put {line!r} in ```python"
 
 
+JAVASCRIPT = {"js", "ts", "tsx"}
+IS_RUN = re.compile(r"// (examples/\S+|run by tests/typescript/test_documented\.py)\n")
 SDK_CALL = re.compile(r"\b(Client|Fleet|Device)\(|import hubbub_client|from hubbub_client\b|\bclient\.record\(")
 
 

@@ -18,7 +18,7 @@ from hubbub.bundle import Bundle, verify
 from hubbub.errors import BundleError
 from hubbub.refusals import Action
 from hubbub.sealing import Sealer
-from hubbub.wire import NONCE_BYTES, Plaintext, ReportHeader, encode_report
+from hubbub.wire import NONCE_BYTES, REPORT_HEADER_BYTES, Plaintext, ReportHeader, encode_report
 from hubbub_client._http.transport import CannotReach, HttpTransport
 from hubbub_client._sending.upload import upload
 from tests.faults.oracle import Receipts
@@ -101,6 +101,8 @@ class Devices:
         self._over = threading.Event()
         self._last = 2**40
         self._threads: list[threading.Thread] = []
+        self._sent: tuple[int, dict[Report, bytes]] = (0, {})
+        """The period and the bytes of the last upload that was acknowledged."""
         self.errors: list[BaseException] = []
 
     def __enter__(self) -> Self:
@@ -129,6 +131,45 @@ class Devices:
         """Until this many more uploads were acknowledged."""
         before = len(self.right.acknowledged_at)
         wait_for(lambda: len(self.right.acknowledged_at) >= before + count)
+
+    def crowd(self, count: int) -> None:
+        """So many more devices of the present period come at once, beside those that come by themselves."""
+
+        def work(crowd: Crowd, rng: random.Random) -> None:
+            crowd.refresh(rng)
+            period = self.plan.calendar.index_at(time.time())
+            values = self.receipts.take(KEY, period, count)
+            if values and crowd.bundle is not None:
+                self._deliver(crowd, rng, period, [Report(v, secrets.token_bytes(NONCE_BYTES)) for v in values])
+
+        self._at_once(work)
+
+    def again(self, *, sealed_again: bool) -> None:
+        """The last upload that was acknowledged comes once more, in the same bytes or sealed again."""
+        period, sealed = self._sent
+
+        def work(crowd: Crowd, rng: random.Random) -> None:
+            body = list(sealed.values())
+            if sealed_again:
+                body = [one for report in sealed if (one := crowd.seal(KEY, period, report)) is not None]
+            self._once_more(crowd, rng, body)
+
+        self._at_once(work)
+
+    def junk(self, count: int) -> None:
+        """Reports come that look right from outside, and that nobody can open."""
+
+        def work(crowd: Crowd, rng: random.Random) -> None:
+            period = self.plan.calendar.index_at(time.time())
+            report = crowd.seal(KEY, period, Report(0, bytes(NONCE_BYTES)))
+            if report is not None:
+                head = report[:REPORT_HEADER_BYTES]
+                self._once_more(crowd, rng, [head + rng.randbytes(len(report) - len(head)) for _ in range(count)])
+
+        self._at_once(work)
+
+    def _at_once(self, work: object) -> None:
+        self._start(work, self.right, len(self._threads), time.monotonic())
 
     def finish(self) -> None:
         """The period that has begun gets its whole crowd; then they are silent."""
@@ -199,6 +240,7 @@ class Devices:
                 wait = min(answer.retry_after, LONGEST_WAIT) * rng.uniform(0.8, 1.2)
                 self._over.wait(max(wait, rng.uniform(0.05, 0.5)))
         if acknowledged:
+            self._sent = period, acknowledged
             self._repeat(crowd, rng, period, acknowledged)
 
     def _repeat(self, crowd: Crowd, rng: random.Random, period: int, sealed: dict[Report, bytes]) -> None:

@@ -7,7 +7,7 @@ import random
 import socket
 import struct
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Self
@@ -45,6 +45,8 @@ class Proxy:
         self._targets, self._turn, self._bad, self._longest_delay = list(targets), 0, bad, longest_delay
         self._rng = random.Random(f"proxy {seed}")
         self.did: Counter[str] = Counter()
+        self.coming: deque[str] = deque()
+        """What is to become of the next requests: fates, which come before chance."""
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._later: set[asyncio.Task[None]] = set()
@@ -58,6 +60,7 @@ class Proxy:
     def behave(self) -> None:
         """From now on it only carries."""
         self._bad = False
+        self.coming.clear()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -94,6 +97,8 @@ class Proxy:
     async def _treat(self, request: bytes, writer: asyncio.StreamWriter) -> None:
         rng = self._rng
         fate = rng.choice(FATES) if self._bad and rng.random() < SHARE else "pass"
+        if self.coming:
+            fate = self.coming.popleft()
         part, late, odd = rng.random(), rng.random(), rng.choice(ODD)
         self.did[fate] += 1
         match fate:

@@ -21,13 +21,21 @@ if TYPE_CHECKING:
 
     from tests.world.process import Process
 
-__all__ = ["PROCESS", "Idle", "WorldLoop", "acting"]
+__all__ = ["PROCESS", "Busy", "Idle", "WorldLoop", "acting"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PROCESS: ContextVar[Process | None] = ContextVar("PROCESS", default=None)
 """The process that runs now; None for the world itself."""
+
+
+BUSY = 50_000
+"""Steps that may be taken without any time passing. A busy history takes some hundreds."""
+
+
+class Busy(Exception):
+    """Something goes round in circles: steps are taken without end, and no time passes."""
 
 
 class Idle(Exception):
@@ -55,6 +63,8 @@ class WorldLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._number = 0
         self.steps = 0
+        self._since = 0
+        """Steps since time passed."""
 
     # -- what asyncio asks of a loop
 
@@ -158,7 +168,8 @@ class WorldLoop(asyncio.BaseEventLoop):
                 if when is None or when > moment:
                     break
                 self._ring(when)
-        self.now = max(self.now, moment)
+        if moment > self.now:
+            self.now, self._since = moment, 0
 
     def _one(self, end: float) -> None:
         if (at := self._choose()) is not None:
@@ -181,6 +192,9 @@ class WorldLoop(asyncio.BaseEventLoop):
     def _take(self, at: int) -> None:
         handle = self._waiting.pop(at)
         self.steps += 1
+        self._since += 1
+        if self._since > BUSY:
+            raise Busy(f"{BUSY} steps without any time passing, the last one: {handle!r}"[:400])
         process = _process_of(handle)
         if process is not None and not process.may_step():
             if not process.dead:
@@ -197,7 +211,8 @@ class WorldLoop(asyncio.BaseEventLoop):
         return None
 
     def _ring(self, when: float) -> None:
-        self.now = max(self.now, when)
+        if when > self.now:
+            self.now, self._since = when, 0
         while self._timers and self._timers[0][0] <= self.now:
             _, _, handle = heapq.heappop(self._timers)
             if not handle._cancelled:

@@ -6,6 +6,7 @@ as a script, which can be kept in tests/world/scripts.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import tempfile
 import time
@@ -126,6 +127,7 @@ def failure_of(script: Script, redis: WorldRedis | None, *, tries: int = _TRIES)
 
 def _work(queue: Any, storage: Storage, numbers: Iterator[int], until: float) -> None:
     """Play one history after the other, and tell what was seen every few seconds."""
+    gc.freeze()  # of what is loaded by now, no later collection looks at anything
     with redis_for(storage) as redis:
         seen, told = Found(), time.monotonic()
         for number in numbers:

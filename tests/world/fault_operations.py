@@ -25,6 +25,7 @@ def pass_time(history: History, given: op.Pass) -> None:
 
 @carries_out(op.SetClock)
 def set_clock(history: History, given: op.SetClock) -> None:
+    history.oracle.clocks_moved = True
     if given.party == "r":
         history.redis_offset += given.by
     elif given.party.startswith("d"):

@@ -11,7 +11,7 @@ from tests.world.oracle import Oracle, Wrong
 from tests.world.recompute import estimated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from hubbub_aggregator.storage import Batch, Storage
     from hubbub_shuffler.storage import Count
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["accounted", "estimates", "in_the_ledger", "settled"]
 
 
-def settled(oracle: Oracle, aggregator_batches: dict[bytes, Batch], is_over: Callable[[int], bool]) -> None:
+def settled(oracle: Oracle, aggregator_batches: dict[bytes, Batch]) -> None:
     """Every acknowledged report is counted, or in a discard or refusal that is recorded."""
     refused: dict[bytes, str] = {}
     for id_, batch in aggregator_batches.items():
@@ -37,8 +37,10 @@ def settled(oracle: Oracle, aggregator_batches: dict[bytes, Batch], is_over: Cal
             if header.key in oracle.revoked:
                 continue  # nobody may open it any more; the shuffler's counts say so
             excused = (group, (*pair, header.key)) in oracle.discarded or group in oracle.torn
-            if excused or refused.get(sealed) == "batch-too-small" or is_over(header.period):
+            if excused or refused.get(sealed) == "batch-too-small":
                 continue
+            if oracle.is_over(header.period) and (group, sealed) in oracle.left_under:
+                continue  # it left, and no aggregator takes it any more; the shuffler's counts say so
             raise Wrong(
                 "lost",
                 f"{oracle.metrics[header.metric].name} of period {header.period}, acknowledged by {group}: "

@@ -24,13 +24,13 @@ from tests.world import (
     settling,
 )
 from tests.world import operations as op
-from tests.world.codebooks import EDITS, START, book, write_codebook
+from tests.world.codebooks import EDITS, GRACE, HORIZON, PERIOD, START, book, write_codebook
 from tests.world.devices import Device, KeyedCoins, Life
-from tests.world.event_loop import PROCESS, Idle, WorldLoop, acting
+from tests.world.event_loop import PROCESS, Busy, Idle, WorldLoop, acting
 from tests.world.handlers import HANDLERS
 from tests.world.network import Faults
 from tests.world.oracle import Oracle, Wrong
-from tests.world.process import Killed, Machine, Process
+from tests.world.process import Killed, Machine, Process, close_files_in
 from tests.world.seams import InlinePool, seams
 from tests.world.site import AggregatorSite, ShufflerSite
 from tests.world.transmission import forward, from_device
@@ -55,6 +55,8 @@ def play(script: op.Script, redis: WorldRedis | None = None) -> History:
             history.do(operation)
         history.at = len(script.operations)
         settling.finish(history)
+    except Busy as error:
+        raise Wrong("busy", str(error)) from error
     finally:
         history.close()
     return history
@@ -69,7 +71,7 @@ class History:
         self._tasks: list[Any] = []
         self.loop.set_task_factory(self._task)
         self.rng = random.Random(f"values {world.seed}")
-        self.oracle = Oracle()
+        self.oracle = Oracle(is_over=self._is_over)
         self.trace = hashlib.sha256()
         """Of everything that is sent: equal for two runs of one script."""
         self._stack = ExitStack()
@@ -92,6 +94,8 @@ class History:
         """Bodies of uploads that left a device."""
         self.hostile: dict[int, str] = {}
         self.backups: dict[int, Path] = {}
+        self.gone_back: set[int] = set()
+        """Aggregators that were restored, and that the oracle has not looked at since."""
         self.aggregators: list[AggregatorSite] = []
         self.shufflers: list[ShufflerSite] = []
         self.devices: list[Device] = []
@@ -130,6 +134,7 @@ class History:
                     file,
                     on_redis,
                     lambda number, request: forward(self, number, request),
+                    self.oracle.claims,
                 )
             )
         for site in self.sites():
@@ -162,6 +167,9 @@ class History:
             )
         return Device(number, (lives[0], lives[1]))
 
+    def _is_over(self, period: int) -> bool:
+        return (period + 1) * PERIOD + GRACE + HORIZON <= self.loop.now
+
     # -- operations
 
     def do(self, operation: op.Operation) -> None:
@@ -175,9 +183,14 @@ class History:
         for site in self.aggregators:
             if site.up is not None:
                 with suppress(StorageError), acting(None):
+                    if site.number in self.gone_back:
+                        self.as_nobody(site, self.oracle.restored)
+                        self.gone_back.discard(site.number)
                     self.as_nobody(site, self.oracle.look)
                 if self.redis is not None:
                     break
+        if self.oracle.claims.wrong:
+            raise Wrong("fence", self.oracle.claims.wrong)
         for device in self.devices:
             device_operations.compare(self, device)
 
@@ -237,6 +250,8 @@ class History:
         """A job that ended with an error: its storage may fail, nothing else may."""
         if error is None or isinstance(error, StorageError | Killed | asyncio.CancelledError | OSError):
             return
+        if isinstance(error, Wrong):
+            raise error
         if isinstance(error, BaseExceptionGroup):
             for each in error.exceptions:
                 self._judge(process, each)
@@ -284,3 +299,4 @@ class History:
         self._tasks.clear()
         self.loop.close()
         self._stack.close()
+        close_files_in(self.home)

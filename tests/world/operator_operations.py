@@ -84,8 +84,5 @@ def put_backup_back(history: History, given: op.Restore) -> None:
     with acting(None):
         raw = relayed.raw if relayed else None
         restore(history.backups[site.number], site.directory, DATABASE, site.machine.wall(), raw, max_age=600)
-    if site.start():
-        keys = site.service.storage.sealing_keys()
-        history.oracle.revoked |= {key.id for key in keys if key.revoked}
-        with acting(None):
-            history.as_nobody(site, history.oracle.restored)
+    history.gone_back.add(site.number)
+    site.start()

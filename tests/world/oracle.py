@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hubbub.wire import BATCH_HEADER_BYTES, BatchHeader, Plaintext, ReportHeader, decode_report
+from tests.world.claims import Claims
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from hubbub.codebook import Metric
     from hubbub_aggregator.storage import Release, Storage
 
@@ -42,6 +42,7 @@ KINDS = {
     "fence": "a worker changed a batch whose lease had gone to another one",
     "no-key": "an open period has no key",
     "unsettled": "something is on its way long after the faults",
+    "busy": "a service goes round in circles: thousands of steps, and no time passes",
     "died": "a worker of a service ended with an error that is not its storage's",
 }
 
@@ -109,6 +110,11 @@ class Oracle:
     """Nonces that a restore of a backup, or torn pages, may lose: no promise covers them."""
     junk: set[bytes] = field(default_factory=set)
     """Nonces inside hostile reports that must not count."""
+    claims: Claims = field(default_factory=Claims)
+    is_over: Callable[[int], bool] = lambda _period: False
+    """Whether a period's horizon is past, in true time."""
+    clocks_moved: bool = False
+    """Whether a clock was ever set."""
     torn: set[str] = field(default_factory=set)
     """Groups of shufflers whose file lost a page."""
     journal: list[tuple[ReportHeader, bytes, bytes]] = field(default_factory=list)
@@ -222,6 +228,8 @@ class Oracle:
         nonces = [raw[at : at + 16] for at in range(0, len(raw), 16)]
         self.releases[release.id] = release
         if not nonces:
+            if record["valid"] and not self.is_over(release.period) and not self.clocks_moved:
+                raise Wrong("estimate", f"{where}: {record['valid']} reports are said to be valid, none is remembered")
             return  # erased already
         if len(set(nonces)) != len(nonces):
             raise Wrong("doubled", f"{where}: a nonce twice in one batch")
@@ -259,6 +267,7 @@ class Oracle:
 
     def restored(self, storage: Storage) -> None:
         """An aggregator went back to a backup: what it accepted since is known to nobody."""
+        self.revoked |= {key.id for key in storage.sealing_keys() if key.revoked}  # a restore without keys revokes
         found = {release.id for release in storage.releases()}
         for id_ in set(self.releases) - found:
             gone = self.releases.pop(id_)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import random
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.world.event_loop import WorldLoop
 
-__all__ = ["Killed", "Machine", "Process"]
+__all__ = ["Killed", "Machine", "Process", "close_files_in"]
 
 
 class Killed(BaseException):
@@ -103,3 +107,23 @@ class Process:
         for tell in self.when_dead:
             tell()
         self.when_dead.clear()
+
+
+def close_files_in(folder: Path) -> None:
+    """Close what processes that were killed had open, as their operating system would have done."""
+    numbers = Path("/proc/self/fd")
+    found = (
+        [entry for entry in numbers.iterdir() if _target(entry).startswith(f"{folder}/")] if numbers.is_dir() else []
+    )
+    if found:
+        gc.collect()  # what an object owns, the object closes
+    for entry in found:
+        if _target(entry).startswith(f"{folder}/"):
+            with suppress(OSError):
+                os.close(int(entry.name))
+
+
+def _target(entry: Path) -> str:
+    with suppress(OSError):
+        return os.readlink(entry)
+    return ""

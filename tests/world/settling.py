@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hubbub_service_common.storage.kinds_and_errors import StorageError
-from tests.world.codebooks import GRACE, HORIZON, PERIOD
+from tests.world.codebooks import PERIOD
 from tests.world.event_loop import acting
 from tests.world.fault_operations import give_an_empty_file, wake
 from tests.world.final_oracle import accounted, estimates, in_the_ledger, settled
@@ -146,11 +146,6 @@ def _add_up(history: History) -> None:
 def _reckon(history: History, storage: Any) -> None:
     oracle = history.oracle
     batches = {id_: batch for id_ in oracle.forwarded if (batch := storage.batch(id_)) is not None}
-    settled(oracle, batches, lambda period: _over(history, period))
+    settled(oracle, batches)
     in_the_ledger(oracle, storage)
     estimates(oracle, storage)
-
-
-def _over(history: History, period: int) -> bool:
-    """Whether a period's horizon is past, in true time."""
-    return (period + 1) * PERIOD + GRACE + HORIZON <= history.loop.now

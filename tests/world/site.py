@@ -23,6 +23,7 @@ from hubbub_shuffler.storage.on_threads import AsyncStorage
 from hubbub_shuffler.storage.redis.backend import RedisStorage
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage
 from tests.support.codebooks import IDENTITY as IDENTITY_KEY
+from tests.world.claims import Claims
 from tests.world.event_loop import PROCESS, WorldLoop, acting
 from tests.world.network import Forwards, Request
 from tests.world.oracle import FLOOR
@@ -107,10 +108,11 @@ class ShufflerSite(_Site):
         storage: Path | None,
         redis: WorldRedis | None,
         send: Callable[[int, Request], Any],
+        claims: Claims,
     ) -> None:
         super().__init__(f"s{number}", loop, seed)
         self.number, self.directory, self.file, self._redis, self._send = number, home, storage, redis, send
-        self.group = str(storage or "redis")
+        self.group, self._claims = str(storage or "redis"), claims
         self.directory.mkdir(parents=True, exist_ok=True)
         self.storage: AsyncStorage
         self.parts: Shuffler
@@ -134,6 +136,7 @@ class ShufflerSite(_Site):
             storage = RedisStorage(
                 self._redis.url, clock=clock, entropy=entropy, lease_clock=self._redis.now, salvage_after=10.0
             )
+        self._claims.watch(storage, self.group)
         self.storage = AsyncStorage(storage)
         client = httpx2.AsyncClient(
             transport=Forwards(lambda request: self._send(self.number, request)), trust_env=False

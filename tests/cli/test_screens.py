@@ -79,6 +79,11 @@ def test_no_line_is_wider_than_the_terminal() -> None:
             assert len(line) <= WIDTH or is_typed or is_one_word, f"{name}: {line}"
 
 
+def test_the_addresses_of_hubbub_up_are_on_the_last_screen() -> None:
+    last = SCREENS["up"].rstrip("\n").splitlines()[-23:]
+    assert {"dashboard", "devices", "trust", "Ctrl-C"} <= {line.split(" ")[0] for line in last if line}
+
+
 def test_no_help_is_cut() -> None:
     for name, screen in SCREENS.items():
         if name.startswith("help"):

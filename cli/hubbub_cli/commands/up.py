@@ -177,16 +177,8 @@ def welcome(codebook: Codebook, services: Services, now: float, page: str) -> st
         f"than the {services.floor:,} that this shuffler waits for. Below, each batch is named as it arrives, and each "
         "crowd that was too small (times in UTC)."
     )
+    # snippets first: a terminal of 24 lines shows all that follows them
     return f"""
-devices report to   {services.shuffler}
-dashboard           {services.aggregator}/
-from your browser   {page}/     (buttons that report)
-analysts ask at     {services.aggregator}
-trust anchor        {services.anchor}
-codebook            {codebook.id.hex()}     (an app may pin it)
-
-in a terminal       {command} query --address {services.aggregator}
-
 in Python:
 
 {snippet}
@@ -194,6 +186,14 @@ in Python:
 in JavaScript, in a page of an origin that HUBBUB_SHUFFLER_CORS_ORIGINS lists:
 
 {javascript}
+
+dashboard           {services.aggregator}/
+from your browser   {page}/     (buttons that report)
+devices report to   {services.shuffler}
+analysts ask at     {services.aggregator}
+in a terminal       {command} query --address {services.aggregator}
+trust anchor        {services.anchor}
+codebook            {codebook.id.hex()}     (an app may pin it)
 
 First numbers: the period that began {date(period.label)}
 {hint}

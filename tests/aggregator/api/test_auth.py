@@ -64,7 +64,8 @@ def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
 
 
 def guards(site: Site) -> list[tuple[str, str]]:
-    found = [(method, path) for method, path in routes(site.app) if path not in PUBLIC]
+    # /public/ has a test of its own: who may see it depends on the codebook
+    found = [(method, path) for method, path in routes(site.app) if path not in PUBLIC and "/public/" not in path]
     assert len(found) >= 10
     return [(method, path.format(**FILLED)) for method, path in found]
 

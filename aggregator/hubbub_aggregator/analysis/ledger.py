@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hubbub.period import Calendar
     from hubbub_aggregator.storage import Release
 
-__all__ = ["ledger", "noted"]
+__all__ = ["UNIT", "Noted", "ledger", "noted", "rounded"]
 
 UNIT = "one device's reports to everything that an entry covers"
 _SIZES = 8
@@ -70,11 +70,12 @@ def ledger(
     newest: int,
     single_operator: bool,
     order: Sequence[str] = (),
+    delta: float | None = None,
 ) -> LedgerAnswer:
     """The whole ledger. `newest`: how many of the newest periods are listed one by one. `order`: names of the metrics,
-    as they are to be listed."""
+    as they are to be listed. `delta`: at which every entry is answered, instead of the sum of its releases' own."""
     refused = [one for one in releases if not one.record["released"]]
-    pairs = _rounded(smallest([one for one in releases if one.record["valid"] != 0]))  # None: not known
+    pairs = rounded(smallest([one for one in releases if one.record["valid"] != 0]))  # None: not known
     periods = sorted({pair.release.period for pair in pairs})
     label = {pair.release.period: pair.release.label for pair in pairs}
     kept = {pair.name for pair in pairs}
@@ -93,21 +94,22 @@ def ledger(
         if periods
         else None,
         opened_and_refused=len(refused),
-        total=_entry("everything", pairs) if pairs else None,
-        per_metric=[_entry(name, [pair for pair in pairs if pair.name == name]) for name in names],
+        total=_entry("everything", pairs, delta) if pairs else None,
+        per_metric=[_entry(name, [pair for pair in pairs if pair.name == name], delta) for name in names],
         per_period=[
-            _entry(label[period], [pair for pair in pairs if pair.release.period == period])
+            _entry(label[period], [pair for pair in pairs if pair.release.period == period], delta)
             for period in periods[-newest:]
         ],
         over_time=[
-            _entry(label[moment], [pair for pair in pairs if pair.release.period <= moment]) for moment in moments
+            _entry(label[moment], [pair for pair in pairs if pair.release.period <= moment], delta)
+            for moment in moments
         ],
         assumptions=ASSUMPTIONS,
         note=ONE_OPERATOR if single_operator else None,
     )
 
 
-def _rounded(releases: Sequence[Released]) -> list[Noted]:
+def rounded(releases: Sequence[Released]) -> list[Noted]:
     from hubbub.accounting.release_ledger import coarsened
 
     found: list[Noted] = []
@@ -118,15 +120,18 @@ def _rounded(releases: Sequence[Released]) -> list[Noted]:
     return found
 
 
-def _entry(name: str, pairs: Sequence[Noted]) -> LedgerEntry:
+def _entry(name: str, pairs: Sequence[Noted], asked: float | None) -> LedgerEntry:
     records = [pair.release.record for pair in pairs]
     delta, local = whole_delta(records), records[0]["local_epsilon"]
     epsilon, method = records[0]["epsilon"], "the release's own"
     if not records[0]["released"]:
         method = "the refused batch's own"
-    if len(pairs) > 1:
-        batches = Counter((pair.release.mechanism, pair.counted) for pair in pairs)
-        found = _composed(frozenset(batches.items()), noise_delta(records))
+    if len(pairs) > 1 or asked is not None:
+        batches, for_noise = Counter((pair.release.mechanism, pair.counted) for pair in pairs), noise_delta(records)
+        if asked is not None:
+            failures = Fraction(delta) - for_noise
+            delta, for_noise = asked, max(Fraction(0), Fraction(asked) - failures)
+        found = _composed(frozenset(batches.items()), for_noise)
         epsilon, local, method = found.epsilon, found.local_epsilon, f"composed: {found.method}"
     return LedgerEntry(
         name=name,

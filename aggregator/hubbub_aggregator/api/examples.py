@@ -7,7 +7,19 @@ from typing import Any
 from hubbub_aggregator.analysis.answer_guarantee import ASSUMPTIONS
 from hubbub_aggregator.intake.batch_record import UNIT
 
-__all__ = ["COMPARISON", "ESTIMATE", "LEDGER", "METRICS", "RELEASE", "RELEASES", "SERIES", "STATUS", "VERDICT"]
+__all__ = [
+    "COMPARISON",
+    "CURVE",
+    "ESTIMATE",
+    "LEDGER",
+    "METRICS",
+    "RELEASE",
+    "RELEASES",
+    "SERIES",
+    "STATUS",
+    "TRADEOFF",
+    "VERDICT",
+]
 
 _ID = "355fb28aadc93afc563ad3b9bf86182a"
 _BATCH = "9f2c1e0b7a5d4c3f8e6b2a1d0c9f8e7d"
@@ -251,6 +263,37 @@ LEDGER = {
     "over_time": [_entry("2027-01-15"), _entry("2027-01-16", 2)],
     "assumptions": ASSUMPTIONS,
     "note": None,
+}
+CURVE = {
+    "collection": "photo-app",
+    "metric": None,
+    "unit": "one device's reports to everything that an entry covers",
+    "group": 3,
+    "releases": 2,
+    "epsilon": 0.566,
+    "delta": 1e-6,
+    "local_epsilon": 6.0,
+    "points": [{"epsilon": 0.0, "delta": 0.12}, {"epsilon": 0.3, "delta": 0.004}],
+    "errors": [{"false_alarm": 0.05, "least_miss": 0.86}, {"false_alarm": 0.5, "least_miss": 0.38}],
+    "assumptions": ASSUMPTIONS,
+    "note": None,
+}
+TRADEOFF = {
+    "metric": "dark_mode",
+    "metric_id": _ID,
+    "reports": 30000,
+    "honest_reports": 27000,
+    "epsilon": 0.5,
+    "delta": 1e-8,
+    "local_epsilon": 1.0,
+    "standard_error": 0.0055,
+    "cap": None,
+    "central_gaussian": 0.00033,
+    "points": [
+        {"local_epsilon": 1.0, "mechanism": "rr", "standard_error": 0.0055, "local_bound": 0.0055},
+        {"local_epsilon": 5.3, "mechanism": "rr", "standard_error": 0.00041, "local_bound": 0.00041},
+    ],
+    "sides": ["To the left is what remains if shuffler and aggregator collude.", "To the right is accuracy."],
 }
 VERDICT = {
     "id": _BATCH,

@@ -104,6 +104,8 @@ DOCUMENTED: dict[tuple[str, str], Documented] = {
         examples.RELEASE, "not-found", table=False, asked={"release_id": examples.RELEASE["id"]}
     ),
     ("get", "/v1/privacy"): _query(examples.LEDGER, asked={"periods": 30}),
+    ("get", "/v1/privacy/curve"): _query(examples.CURVE, "not-found", asked={"delta": 1e-6, "group": 3}),
+    ("get", "/v1/metrics/{name}/tradeoff"): _query(examples.TRADEOFF, "not-found", asked={"reports": 30000}),
 }
 
 

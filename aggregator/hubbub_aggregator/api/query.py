@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import astuple
 from functools import partial
@@ -18,6 +19,7 @@ from hubbub_aggregator.analysis.answer_guarantee import privacy
 from hubbub_aggregator.analysis.estimate import Query as Asked
 from hubbub_aggregator.analysis.estimate import mechanism_model, segment, shaped
 from hubbub_aggregator.analysis.read_releases import Crowd, over
+from hubbub_aggregator.analysis.tradeoff import tradeoff as tradeoff_of
 from hubbub_aggregator.api.request_dependencies import PROBLEMS, Analyst, only_known_parameters
 from hubbub_aggregator.api.respond import Format, reply
 from hubbub_aggregator.models.comparison import Comparison
@@ -25,6 +27,7 @@ from hubbub_aggregator.models.estimate import Estimate
 from hubbub_aggregator.models.estimated_values import Postprocess
 from hubbub_aggregator.models.metrics import MetricList, MetricVersion, NamedMetric
 from hubbub_aggregator.models.series import Series
+from hubbub_aggregator.models.tradeoff import TradeoffAnswer
 from hubbub_aggregator.service import Aggregator
 
 __all__ = ["router"]
@@ -300,3 +303,34 @@ def _nothing(name: str) -> Refused:
         "nothing-released",
         f"nothing has been released for {name} in this range yet: /series says why, period by period",
     )
+
+
+@router.get("/v1/metrics/{name}/tradeoff", response_model=TradeoffAnswer, dependencies=_KNOWN)
+def tradeoff(
+    request: Request,
+    service: Analyst,
+    name: _Name,
+    reports: Annotated[
+        int | None, Query(ge=2, le=10**9, description="The crowd; unset: the newest release's, or else min_batch.")
+    ] = None,
+    format: Format = None,  # noqa: A002  as callers write it
+) -> Response:
+    """What the local epsilon of a metric costs in accuracy: the certified optimum of a crowd, the trusted server, and
+    the local bound. It follows from codebook and crowd; the first answer takes some seconds.
+    """
+    metric = queried_periods.versions(service, name)[-1]
+    crowd = reports or _crowd(service, metric)
+    basis: list[object] = [service.codebooks.newest.id.hex(), metric.id.hex(), crowd]
+    build = partial(tradeoff_of, service.codebooks.newest, metric, crowd)
+    return reply(request, format, basis, build, name=f"{name}-tradeoff")
+
+
+def _crowd(service: Aggregator, metric: Metric) -> int:
+    """Valid reports of the newest release, or the fewest that are released."""
+    span = service.storage.spans().get(metric.id)
+    if span is not None:
+        found = [json.loads(one.record) for one in service.storage.releases(metric.id, span[2], span[2])]
+        valid = [one["valid"] for one in found if one.get("released", True)]
+        if valid:
+            return max(2, min(valid))
+    return metric.min_batch or 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -13,13 +13,16 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from hubbub.codebook import Metric
 from hubbub.period import LARGEST_INDEX
 from hubbub.refusals import Refused
+from hubbub_aggregator.analysis.answer_guarantee import Released
 from hubbub_aggregator.analysis.ledger import ledger, noted
+from hubbub_aggregator.analysis.privacy_curve import privacy_curve
 from hubbub_aggregator.analysis.queried_periods import versions
 from hubbub_aggregator.analysis.read_releases import every_record, records
 from hubbub_aggregator.api.request_dependencies import PROBLEMS, Analyst, only_known_parameters
 from hubbub_aggregator.api.respond import Format, reply
 from hubbub_aggregator.models.base import ResponseModel
 from hubbub_aggregator.models.ledger import LedgerAnswer
+from hubbub_aggregator.models.privacy_curve import PrivacyCurveAnswer
 from hubbub_aggregator.models.release import ReleaseList, ReleaseModel
 from hubbub_aggregator.service import Aggregator
 from hubbub_aggregator.storage import Release
@@ -28,6 +31,9 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["analysts"], responses=PROBLEMS)
 _KNOWN = [Depends(only_known_parameters)]
+_Delta: TypeAlias = Annotated[
+    float | None, Query(gt=0, lt=1, description="Answer at this delta; unset: at the sum of the releases' own.")
+]
 _CURSOR = re.compile(r"([0-9]{1,10})-([0-9a-f]{32})")
 
 
@@ -83,6 +89,7 @@ def privacy(
     request: Request,
     service: Analyst,
     periods: Annotated[int, Query(ge=1, le=400, description="How many of the newest periods are listed.")] = 30,
+    delta: _Delta = None,
     format: Format = None,  # noqa: A002  as callers write it
 ) -> Response:
     """The privacy loss of a device that took part in everything: in all, per metric, per period, and over time.
@@ -90,10 +97,7 @@ def privacy(
     Composed, never understated: what retention has deleted since still counts. The first answer after a release may
     take a while: laws are computed, then kept.
     """
-    found = every_record(service.storage)
-    if not {release.metric for release in found} <= _by_id(service).keys():
-        service.codebooks.refresh()  # another process has published a codebook, and released batches by it
-    known, order = noted(found, _by_id(service)), list(service.codebooks.named())
+    known, order = _everything(service), list(service.codebooks.named())
     collection = service.codebooks.collection
     build = partial(
         ledger,
@@ -103,9 +107,43 @@ def privacy(
         newest=periods,
         single_operator=service.single_operator,
         order=order,
+        delta=delta,
     )
-    basis: list[object] = [[one.record["id"] for one in known], periods, service.single_operator, order]
+    basis: list[object] = [[one.record["id"] for one in known], periods, service.single_operator, order, delta]
     return reply(request, format, basis, build, name="privacy")
+
+
+@router.get("/v1/privacy/curve", response_model=PrivacyCurveAnswer, dependencies=_KNOWN)
+def curve(
+    request: Request,
+    service: Analyst,
+    metric: Annotated[str | None, Query(max_length=200, description="Only this metric, with all ids of it.")] = None,
+    delta: _Delta = None,
+    group: Annotated[int, Query(ge=1, le=1000, description="Devices that change their values together.")] = 1,
+    format: Format = None,  # noqa: A002  as callers write it
+) -> Response:
+    """What everything released reveals of one device, or of a group: epsilon at any delta, the whole curve, and the
+    least errors of any test.
+
+    Composed, never understated. As CSV, a row is a point of either curve.
+    """
+    known = _everything(service)
+    if metric is not None:
+        versions(service, metric)
+    name = service.codebooks.collection.name
+    build = partial(
+        privacy_curve, name, known, metric=metric, delta=delta, group=group, single_operator=service.single_operator
+    )
+    basis: list[object] = [[one.record["id"] for one in known], metric, delta, group, service.single_operator]
+    return reply(request, format, basis, build, name="privacy-curve")
+
+
+def _everything(service: Aggregator) -> list[Released]:
+    """What accounting needs of every release, and of every batch that was opened."""
+    found = every_record(service.storage)
+    if not {release.metric for release in found} <= _by_id(service).keys():
+        service.codebooks.refresh()  # another process has published a codebook, and released batches by it
+    return noted(found, _by_id(service))
 
 
 def _by_id(service: Aggregator) -> dict[bytes, Metric]:

@@ -6,7 +6,7 @@ it is written once: an empty cell of prose says what the nearest text above it s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -16,8 +16,10 @@ from hubbub_aggregator.models.comparison import Comparison
 from hubbub_aggregator.models.estimate import Estimate
 from hubbub_aggregator.models.ledger import LedgerAnswer
 from hubbub_aggregator.models.metrics import MetricList
+from hubbub_aggregator.models.privacy_curve import PrivacyCurveAnswer
 from hubbub_aggregator.models.release import ReleaseList
 from hubbub_aggregator.models.series import Series
+from hubbub_aggregator.models.tradeoff import TradeoffAnswer
 
 if TYPE_CHECKING:
     from hubbub_aggregator.models.base import ResponseModel
@@ -62,20 +64,9 @@ def columns_of_empty(answer: ResponseModel) -> Sequence[str]:
 
 
 def _blocks(answer: ResponseModel) -> Iterable[Block]:
-    match answer:
-        case Estimate():
-            return _of_estimate(answer)
-        case Series():
-            return _of_series(answer)
-        case Comparison():
-            return _of_comparison(answer)
-        case LedgerAnswer():
-            return _of_ledger(answer)
-        case ReleaseList():
-            return _of_releases(answer)
-        case MetricList():
-            return _of_metrics(answer)
-    raise TypeError(f"{type(answer).__name__} has no table")
+    if (made := _TABLES.get(type(answer))) is None:
+        raise TypeError(f"{type(answer).__name__} has no table")
+    return made(answer)
 
 
 def _plain(row: Row, prose: Row | None = None) -> Block:
@@ -183,6 +174,35 @@ def _of_ledger(answer: LedgerAnswer) -> Iterator[Block]:
                 "collection": answer.collection,
             }
             yield _plain(row, {"method": entry.method, "unit": answer.unit, "note": answer.note})
+
+
+def _of_curve(answer: PrivacyCurveAnswer) -> Iterator[Block]:
+    shared = {"metric": answer.metric, "group": answer.group, "releases": answer.releases}
+    prose = {"unit": answer.unit, "note": answer.note}
+    for point in answer.points:
+        row = {"kind": "delta", "epsilon": point.epsilon, "delta": point.delta, "false_alarm": None, "least_miss": None}
+        yield _plain(row | shared, prose)
+    for error in answer.errors:
+        row = {"kind": "error", "epsilon": None, "delta": None}
+        yield _plain(row | error.model_dump() | shared, prose)
+
+
+def _of_tradeoff(answer: TradeoffAnswer) -> Iterator[Block]:
+    for point in answer.points:
+        row = {
+            "metric": answer.metric,
+            "local_epsilon": point.local_epsilon,
+            "mechanism": point.mechanism,
+            "standard_error": point.standard_error,
+            "central_gaussian": answer.central_gaussian,
+            "local_bound": point.local_bound,
+            "reports": answer.reports,
+            "honest_reports": answer.honest_reports,
+            "epsilon": answer.epsilon,
+            "delta": answer.delta,
+            "metric_id": answer.metric_id,
+        }
+        yield _plain(row)
 
 
 def _of_releases(answer: ReleaseList) -> Iterator[Block]:
@@ -312,6 +332,9 @@ _EMPTY: dict[type[ResponseModel], Sequence[str]] = {
         *("honest_reports_pessimistic", "honest_fraction", "bucket_reports", "failure_probability"),
         *("share_epsilon", "share_devices", "mechanism", "metric_id", "id", "software", "method", "unit", "adjacency"),
     ),
+    PrivacyCurveAnswer: (
+        *("kind", "epsilon", "delta", "false_alarm", "least_miss", "metric", "group", "releases", "unit", "note"),
+    ),
     MetricList: (
         *("metric", "released_periods", "local_epsilon", "min_batch", "first", "last", "enabled", "metric_id"),
         *("type", "mechanism", "shape", "value_unit"),
@@ -322,21 +345,31 @@ _KINDS: dict[Kind, tuple[str, ...]] = {
     "number": (
         *("place", *_NUMBERS, "confidence", "epsilon", "delta", "collusion_epsilon", "largest_period_epsilon"),
         *("period_epsilon", "period_delta", "per_thousand_fakes", "local_epsilon", "failure_probability"),
-        "share_epsilon",
+        *("share_epsilon", "false_alarm", "least_miss", "standard_error", "central_gaussian", "local_bound"),
         *("a", "b", "difference", "p_value", "adjusted_p_value", "shown_a", "shown_b"),
     ),
     "count": (
         *("reports", "a_reports", "b_reports", "released", "together", "honest_reports", "releases"),
         *("honest_reports_pessimistic", "bucket_reports", "valid", "invalid", "opened_and_refused"),
-        *("released_periods", "min_batch", "share_devices"),
+        *("released_periods", "min_batch", "share_devices", "group"),
     ),
     "flag": ("simultaneous", "complete", "enabled"),
     "text": (
         *("metric", "period", "state", "value", "row", "column", "from", "to", "a_from", "a_to", "b_from", "b_to"),
         *("metric_id", "type", "mechanism", "population", "postprocess", "shape", "value_unit", "first", "last"),
         *("interval", "method", "unit", "note", "correction", "estimand", "adjacency"),
-        *("covers", "name", "collection", "id", "software", "honest_fraction"),
+        *("covers", "name", "collection", "id", "software", "honest_fraction", "kind"),
     ),
 }
 COLUMNS: dict[str, Kind] = {name: kind for kind, names in _KINDS.items() for name in names}
 """What each column holds. A missing value is None in any of them."""
+_TABLES: dict[type[ResponseModel], Callable[[Any], Iterable[Block]]] = {
+    Estimate: _of_estimate,
+    Series: _of_series,
+    Comparison: _of_comparison,
+    LedgerAnswer: _of_ledger,
+    PrivacyCurveAnswer: _of_curve,
+    TradeoffAnswer: _of_tradeoff,
+    ReleaseList: _of_releases,
+    MetricList: _of_metrics,
+}

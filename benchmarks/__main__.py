@@ -37,6 +37,7 @@ PARTS = {
     "client": "SDK: import, record, reduce, randomize, seal",
     "mechanisms.ours": "mechanisms by default",
     "accounting": "accounting",
+    "plan": "plan",
     "simulate": "simulate",
     "ingest": "shuffler: ingest",
     "shuffler_storage": "shuffler: storage, empty and full",

@@ -57,7 +57,7 @@ def _row(name: str, data: Any, metric: str, size: int, repeats: int) -> str:
 
     book = codebook(name, 1, data.lists)
     written, rules = book.metric(metric), book.collection
-    reports = size  # what a metric without `missing` loses shows in its error, before and after alike
+    reports = _expected(written, data, size)
     target = Target(rules.release_epsilon, rules.release_delta, honest_reports(reports, rules.honest_fraction), reports)
     before = _by_hand(name, data.lists, metric, target) or written
     after = replace(written, mechanism=choose_for_release(written.values.domain, target).mechanism)
@@ -71,6 +71,15 @@ def _row(name: str, data: Any, metric: str, size: int, repeats: int) -> str:
         f"{one.scores.rms / other.scores.rms:.2g}",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _expected(metric: Metric, data: Any, size: int) -> int:
+    """Reports to count on. Without `missing`, a device that has no value sends none; 2 % are left to chance."""
+    values = data.values[metric.name]
+    chances = data.chances or [1.0] * len(values)
+    held = sum(chance for value, chance in zip(values, chances, strict=True) if value is not None)
+    share = held / sum(chances)
+    return size if metric.missing is not None or share == 1 else int(0.98 * share * size)
 
 
 def _by_hand(name: str, lists: Mapping[str, Sequence[str]], metric: str, target: Target) -> Metric | None:

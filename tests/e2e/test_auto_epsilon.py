@@ -1,4 +1,4 @@
-"""An epsilon that is left open, on the whole path: compiled from target and crowd, released on target, or never opened."""
+"""An open epsilon on the whole path: compiled from target and crowd, released on target, or never opened."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_auto_meets_the_target_at_the_actual_crowd_and_a_smaller_crowd_is_never_
         enough, few = last - 3, last - 1
         least = {metric.name: metric.min_batch or 0 for metric in book.metrics}
         crowd = int(DEVICES * MARGIN)
-        for name in least:
+        for name, few_enough in least.items():
             value: object = name == "dark" or "dark"
-            assert least[name] <= crowd  # the crowd that it was worked out for is released
+            assert few_enough <= crowd  # the crowd that it was worked out for is released
             assert fleet.report(name, [value] * crowd, enough).acknowledged == crowd
-            assert fleet.report(name, [value] * (least[name] - 1), few).acknowledged == least[name] - 1
+            assert fleet.report(name, [value] * (few_enough - 1), few).acknowledged == few_enough - 1
         status = wait_until_settled(services, 4, time.time() + 300)
 
         assert status["discards"] == 2

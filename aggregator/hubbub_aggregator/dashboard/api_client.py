@@ -157,7 +157,8 @@ def _read_bundle(raw: bytes) -> Codebook:
     # the service behind this page made the bundle: its signature is checked for damage only
     signer = raw.split(b"\n", 2)[1].split(b" ")[0].decode()
     bundle: Bundle = verify(raw, [signer], 0)
-    codebook, off = Codebook.from_compiled(bundle.body.codebooks[-1].document), bundle.body.off
+    newest = [page for page in bundle.body.codebooks if page.metrics][-1]  # a page without metrics ends the one before
+    codebook, off = Codebook.from_compiled(newest.document), bundle.body.off
     metrics = (replace(metric, enabled=metric.enabled and metric.id not in off) for metric in codebook.metrics)
     return replace(codebook, metrics=tuple(metrics)) if off else codebook
 

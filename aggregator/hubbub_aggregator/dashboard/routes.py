@@ -16,6 +16,7 @@ from hubbub.errors import InvalidParameter
 from hubbub_aggregator.dashboard.api_client import Api, Kept, Problem, in_process
 from hubbub_aggregator.dashboard.chart_style import Spec
 from hubbub_aggregator.dashboard.charts.drawn import Chart
+from hubbub_aggregator.dashboard.error_picture import error_svg
 from hubbub_aggregator.dashboard.pages.api_routes import api_routes
 from hubbub_aggregator.dashboard.pages.cards import Cards
 from hubbub_aggregator.dashboard.pages.metric import metric_page
@@ -252,7 +253,7 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
         "ledger": lambda: ledger_spec(site),
     }
     if (
-        kind not in (*made, "tradeoff")
+        kind not in (*made, "tradeoff", "error")
         or form not in ("svg", "png")
         or theme not in ("light", "dark")
         or not _COUNT.fullmatch(part)
@@ -260,6 +261,8 @@ async def show_chart(request: Request, kind: str, name: str, form: str) -> Respo
         raise Problem(404, "not-found", "There is no such chart.", "The pages link to all charts.")
     if kind == "tradeoff":
         svg = await trade_off_svg(site, name)
+    elif kind == "error":
+        svg = await error_svg(site, name)
     else:
         chart = await made[kind]()
         if isinstance(chart, dict):

@@ -121,6 +121,11 @@ class CodebooksInForce:
             return next((page.codebook.collection.calendar for page in self.pages if page.codebook), None)
         return next((metric.calendar for codebook in self.body.codebooks for metric in codebook.metrics), None)
 
+    @property
+    def newest_collecting(self) -> Page | None:
+        """The newest page that does not just end the one before it."""
+        return next((page for page in reversed(self.pages) if not page.is_stop), None)
+
     def newest_page(self, period: int) -> Page | None:
         """The page of this period in the newest bundle."""
         return next((page for page in reversed(self.pages) if page.first_period <= period), None)

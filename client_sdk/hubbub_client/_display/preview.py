@@ -203,7 +203,8 @@ def _pending(metric: Metric | None, period: int, state: str, at: float) -> Pendi
 
 
 def _refusal(codebooks: CodebooksInForce | None) -> str | None:
-    return codebooks.pages[-1].refusal if codebooks and codebooks.pages else None
+    newest = codebooks.newest_collecting if codebooks else None
+    return newest.refusal if newest else None
 
 
 def _pending_in_words(pending: PendingValue) -> str:
@@ -222,10 +223,10 @@ def _pending_in_words(pending: PendingValue) -> str:
 
 def collected(codebooks: CodebooksInForce | None) -> tuple[CollectedMetric, ...]:
     """The questions of the newest codebook."""
-    if codebooks is None or not codebooks.pages:
+    newest = codebooks.newest_collecting if codebooks else None
+    if codebooks is None or newest is None:
         return ()
-    newest = codebooks.pages[-1].codebook
-    metrics = newest.in_file_order if newest else ()
+    metrics = newest.codebook.in_file_order if newest.codebook else ()
     return tuple(
         CollectedMetric(
             name=metric.name,

@@ -92,6 +92,7 @@ def test_a_device_reports_up_to_the_last_period_and_is_silent_after_it(site: Sit
         ) as client:
             client.flush(60, now=True)
             outcome = client.record("dark_mode", True)
+            assert [one.name for one in client.preview().metrics] == ["dark_mode"]  # whatever comes after it
             client.flush(60, now=True)
         sent.append((outcome, len(transport.reports)))
     assert [outcome for outcome, _ in sent] == [*[Outcome.RECORDED] * LASTS, *[Outcome.INVALID] * 2]

@@ -83,6 +83,8 @@ class PrivacyPage:
     period: str | None
     """The newest one with a release."""
     trade_off: Figure | None
+    error_picture: str
+    """Address of the picture of error over the local epsilon; empty in a file of its own."""
     history: Guesses | None
     """Everything that a device has ever reported."""
     single_operator: bool
@@ -115,6 +117,9 @@ async def privacy_page(
         each=[guesses(pair) for pair in pairs],
         period=status.last_release,
         trade_off=trade_off_figure(site, pairs, chosen.metric.name, target) if pairs and chosen else None,
+        error_picture=""
+        if chosen is None or site.links.in_one_file
+        else site.links.chart("error", chosen.metric.name, "svg"),
         history=None if known is None or known.total is None else whole_history(known.total),
         single_operator=status.single_operator,
         device_epsilon=formatting.epsilon(float(codebook.collection.device_epsilon)),

@@ -1,7 +1,7 @@
 /** What people may see: the account of what was spent, and a preview of what is collected and will be sent. */
 
 import { type Outcome } from "../generated/outcomes.ts";
-import { pageOf } from "../protocol/bundle.ts";
+import { newestPage } from "../protocol/bundle.ts";
 import { type Members } from "../protocol/canonical.ts";
 import { type Page } from "../protocol/codebook.ts";
 import { type Fraction } from "../protocol/fraction.ts";
@@ -125,7 +125,7 @@ export interface Preview {
   readonly freshStorage: Ledger["freshStorage"];
 }
 
-const newest = (d: Device): Page | undefined => (d.bundle ? pageOf(d.bundle, Infinity) : d.shipped);
+const newest = (d: Device): Page | undefined => (d.bundle ? newestPage(d.bundle) : d.shipped);
 
 export const previewOf = (d: Device): Preview => {
   const page = newest(d);

@@ -53,6 +53,10 @@ const entryOf = (bundle: Bundle, period: number): Entry | undefined =>
 /** The codebook of a period: the last one that begins by then, if it is readable. */
 export const pageOf = (bundle: Bundle, period: number): Page | undefined => entryOf(bundle, period)?.page;
 
+/** The newest codebook, without pages that have no metrics: these only end the one before them. */
+export const newestPage = (bundle: Bundle): Page | undefined =>
+  bundle.entries.findLast((entry) => entry.enabled.size)?.page;
+
 /** Whether a metric is on in a period. Undefined if the period's codebook lacks it. */
 export const isOnIn = (bundle: Bundle, period: number, id: string): boolean | undefined => {
   const enabled = entryOf(bundle, period)?.enabled.get(id);

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 CASES = (
     (Fraction(1, 2), 10**4, 40, 9),
     (Fraction(1), 10**4, 40, 9),
-    (Fraction(1, 2), 10**5, 80, 17),
-    (Fraction(1), 10**5, 80, 17),
+    (Fraction(1, 2), 10**5, 60, 9),
 )
 """Release epsilon, devices, outputs on a unit, and inputs. More reports take finer grids, and hours."""
 _REACH = 0.3
@@ -138,7 +137,7 @@ class Programme:
             own = slice(self._law(x, 0), self._law(x, self.outputs))
             equal[2 * x, own], equal[2 * x + 1, own] = 1.0, self.places - 0.5
         right = np.ravel([[1.0, at - 0.5] for at in self.inputs])
-        found = linprog(
+        found = linprog(  # type: ignore[call-overload]  # the stubs know no sparse matrices
             np.eye(self.size)[-1],
             A_ub=below,
             b_ub=[most for _, _, most in self._rows],

@@ -107,7 +107,7 @@ def main() -> None:
     text = PAGE.read_text()
     for name, made in (("frequencies", frequencies()), ("means", means())):
         pattern = rf"(?<=<!-- table: {name} -->\n\n).*?(?=\n\n<!-- end of table -->)"
-        text, count = re.subn(pattern, lambda _, made=made: made, text, flags=re.DOTALL)
+        text, count = re.subn(pattern, made.replace("\\", r"\\"), text, flags=re.DOTALL)
         if count != 1:
             sys.exit(f"{PAGE} must have the table {name} exactly once")
     PAGE.write_text(text)

@@ -332,5 +332,5 @@ def _crowd(service: Aggregator, metric: Metric) -> int:
         found = [json.loads(one.record) for one in service.storage.releases(metric.id, span[2], span[2])]
         valid = [one["valid"] for one in found if one.get("released", True)]
         if valid:
-            return max(2, min(valid))
+            return max(2, int(min(valid)))
     return metric.min_batch or 2

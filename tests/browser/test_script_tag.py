@@ -9,7 +9,9 @@ from click.testing import CliRunner
 from playwright.sync_api import Browser
 
 from hubbub_cli.all_commands import hubbub as command
-from tests.browser.sdk_site import Site
+from hubbub_client.testing import MemoryTransport
+from tests.browser.sdk_site import CODEBOOK, Site
+from tests.client.world import served
 from tests.shuffler.process import AppServer
 
 _POLICY = "default-src 'none'; script-src 'self' 'strict-dynamic' 'nonce-n'; require-trusted-types-for 'script'"
@@ -42,4 +44,25 @@ def test_the_tag_loads_the_file_and_no_other(browser: Browser, tmp_path: Path) -
         page.goto(f"{address}/other")
         assert page.evaluate("() => 'hubbub' in globalThis") is False
         assert re.search("Failed to find a valid digest", said[0])
+        context.close()
+
+
+def test_a_page_that_the_shuffler_does_not_list_is_told_what_to_do(browser: Browser, tmp_path: Path) -> None:
+    tag = CliRunner().invoke(command, ["client-js", "--write", str(tmp_path)]).stdout
+    site = Site(tmp_path, {"/": f"<!doctype html><title>A page</title>{tag}", "/favicon.ico": ""})
+    transport = MemoryTransport.serving(CODEBOOK)
+    with AppServer(site) as address, served(transport) as shuffler:  # it answers, without a word for other origins
+        context = browser.new_context()
+        page = context.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text) if message.type == "warning" else None)
+        page.goto(f"{address}/")
+        done = page.evaluate(
+            "async (address) => new hubbub.Client(address, {trust: null, consent: true}).flush({timeout: 0})", shuffler
+        )
+        assert done is False
+        assert said == [
+            f"hubbub: no codebook from {shuffler}: is it up, and is {address} in its CORS_ORIGINS "
+            "(HUBBUB_SHUFFLER_CORS_ORIGINS)?"
+        ]
         context.close()

@@ -16,6 +16,10 @@ const storageNamed = (name: string): Storage => {
   }
 };
 
+/** To a page, a shuffler that does not list its origin looks like one that is not there. */
+const unreachable = (base: string): string =>
+  `no codebook from ${base}: is it up, and is ${location.origin} in its CORS_ORIGINS (HUBBUB_SHUFFLER_CORS_ORIGINS)?`;
+
 /** A client, with what was recorded before it was loaded. */
 export const startEngine = (
   base: string,
@@ -37,6 +41,7 @@ export const startEngine = (
     freshIsClosed,
     notesEarly: true,
     refusal,
+    explain: (counter) => (counter === "bundle:CannotReach" ? unreachable(base) : undefined),
     early,
     earlyNotes,
   });

@@ -111,6 +111,32 @@ async def test_a_node_that_was_away_has_what_was_acknowledged(tmp_path: Path) ->
         await storage.aclose()
 
 
+async def test_reports_on_other_nodes_go_on_after_the_node_with_the_records_lost_them(tmp_path: Path) -> None:
+    with three_nodes(tmp_path) as cluster:
+        clock, prefix = Clock(0), os.urandom(8).hex()
+        storage = make(cluster, clock, prefix)
+        for each in unique(200):
+            assert await storage.add([Arrivals(BUCKET, TERMS, [each])]) == {}
+        clients = [node.client() for node in cluster.nodes]
+        (lost,) = (client for client in clients if list(client.scan_iter(f"{prefix}:{{control}}:mark", count=1_000)))
+        lost.flushall()
+        elsewhere = [client for client in clients if client is not lost]
+        kept = sum(client.zcard(key) for client in elsewhere for key in client.scan_iter(f"{prefix}:*:blobs"))
+        assert 0 < kept < 200
+        await storage.close(())
+        later = unique(100)
+        for each in later:
+            assert await storage.add([Arrivals(BUCKET, TERMS, [each])]) == {}
+        clock.now = TERMS.closes_at
+        assert [found.bucket for found in await storage.close((), due=clock.now)] == [BUCKET]
+        found = await all_of(storage)
+        assert len(found) == kept + 100
+        assert set(later) <= set(found)
+        for client in clients:
+            client.close()
+        await storage.aclose()
+
+
 async def _until_it_works(storage: Any) -> None:
     for _ in range(200):
         try:

@@ -11,7 +11,7 @@ import hubbub
 from hubbub.errors import InvalidParameter
 from hubbub.refusals import Refused
 from hubbub_aggregator.analysis.precompute_guarantees import warming
-from hubbub_aggregator.api import batches, bundle, operations, query, releases_and_ledger
+from hubbub_aggregator.api import batches, bundle, distribution, operations, query, releases_and_ledger
 from hubbub_aggregator.api.openapi import DocumentedAPI
 from hubbub_aggregator.api.request_dependencies import OWN_QUESTION
 from hubbub_aggregator.dashboard import routes as dashboard
@@ -61,7 +61,7 @@ def create_app(service: Aggregator) -> FastAPI:
     app.add_exception_handler(InvalidParameter, on_parameter)
     app.add_exception_handler(StorageError, on_storage)
     app.state.service = service
-    for part in (batches, bundle, operations, query, releases_and_ledger):
+    for part in (batches, bundle, distribution, operations, query, releases_and_ledger):
         app.include_router(part.router)
     add_health(app, operations.health_of(service), tags=["operators"])
     pages = dashboard.attach(app, OWN_QUESTION, lambda: service.public_frames)

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from hubbub_query.comparison import Comparison, Difference, ShownDifference, Side
+from hubbub_query.distribution import (
+    Below,
+    Limits,
+    NumberDistribution,
+    NumberSegment,
+    Quantile,
+    QuantileShift,
+    RangeShare,
+)
 from hubbub_query.errors import (
     FrameLibraryMissing,
     InvalidQuery,
@@ -26,6 +35,7 @@ from hubbub_query.values import Axis, Headline, IntervalKind, Mechanism, PeriodR
 
 __all__ = [
     "Axis",
+    "Below",
     "Collusion",
     "Comparison",
     "Difference",
@@ -36,6 +46,7 @@ __all__ = [
     "InvalidQuery",
     "Ledger",
     "LedgerEntry",
+    "Limits",
     "Manipulation",
     "Mechanism",
     "MetricList",
@@ -44,14 +55,19 @@ __all__ = [
     "NoAnswer",
     "NotFound",
     "NothingReleased",
+    "NumberDistribution",
+    "NumberSegment",
     "Part",
     "Period",
     "PeriodPrivacy",
     "PeriodRange",
     "Point",
     "Privacy",
+    "Quantile",
+    "QuantileShift",
     "Query",
     "QueryError",
+    "RangeShare",
     "Refused",
     "Release",
     "ReleaseList",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from hubbub_query.comparison import Comparison
+from hubbub_query.distribution import NumberDistribution
 from hubbub_query.estimate import Estimate
 from hubbub_query.ledger import Ledger
 from hubbub_query.metrics import MetricList
@@ -59,6 +60,28 @@ class Query:
         """What a metric's releases say about all periods of the range together."""
         asked = _asked(locals(), "confidence", "postprocess", "population", "simultaneous", "top")
         return read(Estimate, self._connection.json(path(metric, "estimate"), _range(start, end) | asked))
+
+    def distribution(
+        self,
+        metric: str,
+        *,
+        start: When | None = None,
+        end: When | None = None,
+        before: tuple[When, When] | None = None,
+        quantiles: Sequence[float] | None = None,
+        ranges: Sequence[tuple[float, float]] | None = None,
+        confidence: float | None = None,
+        population: Population | None = None,
+        simultaneous: bool | None = None,
+    ) -> NumberDistribution:
+        """The distribution of a number in bins; with `before`, how far each quantile moved since those periods."""
+        asked = _asked(locals(), "confidence", "population", "simultaneous")
+        asked |= {"before_from": _text(before[0]), "before_to": _text(before[1])} if before else {}
+        asked |= {
+            "quantiles": None if quantiles is None else ",".join(map(str, quantiles)),
+            "ranges": None if ranges is None else ",".join(f"{low}..{high}" for low, high in ranges),
+        }
+        return read(NumberDistribution, self._connection.json(path(metric, "distribution"), _range(start, end) | asked))
 
     def series(
         self,

@@ -81,6 +81,9 @@ class Axis:
     places: tuple[float, ...] | None
     """The place of each label on a scale; None if there is none."""
     unit: str | None
+    edges: tuple[float, ...] | None
+    """Where labels that are bins begin and end; None if they are none."""
+    scale: Literal["linear", "log"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 import hubbub_query
-from hubbub_query import Comparison, Estimate, Ledger, MetricList, ReleaseList, Series
+from hubbub_query import Comparison, Estimate, Ledger, MetricList, NumberDistribution, ReleaseList, Series
 from hubbub_query.read_json import alias
 from tests.aggregator.world import Site
 
-ANSWERS = (Comparison, Estimate, Ledger, MetricList, ReleaseList, Series)
+ANSWERS = (Comparison, Estimate, Ledger, MetricList, NumberDistribution, ReleaseList, Series)
 
 
 def classes(kind: Any) -> Iterator[Any]:

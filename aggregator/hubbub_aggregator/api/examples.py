@@ -10,6 +10,7 @@ from hubbub_aggregator.intake.batch_record import UNIT
 __all__ = [
     "COMPARISON",
     "CURVE",
+    "DISTRIBUTION",
     "ESTIMATE",
     "LEDGER",
     "METRICS",
@@ -334,4 +335,50 @@ STATUS = {
     "single_operator": False,
     "shuffler_address": "https://reports.example.com",
     "time": "2027-01-17T08:00:00Z",
+}
+
+DISTRIBUTION: dict[str, Any] = {
+    "metric": "startup",
+    "population": "reports",
+    "complete": True,
+    "segments": [
+        {
+            "metric_id": _ID,
+            "type": "binned",
+            "mechanism": "any",
+            "reports": 30002,
+            "periods": _RANGE,
+            "complete": True,
+            "unit": "ms",
+            "scale": "linear",
+            "edges": [0.0, 400.0, 800.0, 1200.0],
+            "confidence": 0.95,
+            "kind": "devices that reported, normal",
+            "quantiles_together": 1,
+            "ranges_together": 1,
+            "below": [
+                {"edge": 400.0, "estimate": 0.31, "low": 0.29, "high": 0.33, "band_low": 0.287, "band_high": 0.333},
+                {"edge": 800.0, "estimate": 0.84, "low": 0.82, "high": 0.86, "band_low": 0.817, "band_high": 0.863},
+            ],
+            "quantiles": [
+                {
+                    "q": 0.5,
+                    "estimate": 543.4,
+                    "low": 400.0,
+                    "high": 800.0,
+                    "words": "half of the devices are below 400 to 800 ms",
+                }
+            ],
+            "ranges": [{"lower": 400.0, "upper": 800.0, "estimate": 0.53, "low": 0.51, "high": 0.55, "is_exact": True}],
+            "mean": {"estimate": 540.0, "low": 331.0, "high": 749.0},
+            "total": {"estimate": 16201080.0, "low": 9930662.0, "high": 22471498.0},
+            "deviation": {"estimate": 266.0, "low": 60.0, "high": 470.0},
+            "first_bin": {"estimate": 0.31, "low": 0.29, "high": 0.33},
+            "last_bin": {"estimate": 0.16, "low": 0.14, "high": 0.18},
+            "hint": None,
+            "manipulation": {"per_thousand_fakes": 0.0021},
+        }
+    ],
+    "shifts": None,
+    "privacy": _PRIVACY,
 }

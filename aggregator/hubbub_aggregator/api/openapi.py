@@ -97,6 +97,9 @@ DOCUMENTED: dict[tuple[str, str], Documented] = {
     ("get", "/v1/status"): Documented("analyst", ("unauthorized", "overloaded"), examples.STATUS),
     ("get", "/v1/metrics"): _query(examples.METRICS),
     ("get", "/v1/metrics/{name}/estimate"): _query(examples.ESTIMATE, "not-found", "nothing-released", asked=_RANGE),
+    ("get", "/v1/metrics/{name}/distribution"): _query(
+        examples.DISTRIBUTION, "not-found", "nothing-released", asked=_RANGE
+    ),
     ("get", "/v1/metrics/{name}/series"): _query(examples.SERIES, "not-found", "nothing-released", asked=_RANGE),
     ("get", "/v1/metrics/{name}/compare"): _query(examples.COMPARISON, "not-found", "nothing-released", asked=_SIDES),
     ("get", "/v1/releases"): _query(examples.RELEASES, "not-found", asked={"metric": "dark_mode", "limit": 100}),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from hubbub.result_shapes import cell_label
 from hubbub_aggregator.models.comparison import Comparison
+from hubbub_aggregator.models.distribution import NumberDistribution
 from hubbub_aggregator.models.estimate import Estimate
 from hubbub_aggregator.models.ledger import LedgerAnswer
 from hubbub_aggregator.models.metrics import MetricList
@@ -320,6 +321,47 @@ def _cells(
     )
 
 
+_STATISTIC = ("statistic", "at", "until", "estimate", "low", "high", "band_low", "band_high")
+
+
+def _of_distribution(answer: NumberDistribution) -> Iterator[Block]:
+    """One row per number. `at` is an edge, a quantile's share or the start of a range, and `until` its end."""
+    numbers, prose = _guarantee(answer.privacy)
+    for segment in answer.segments:
+        rows: list[list[Any]] = [
+            ["below", one.edge, None, one.estimate, one.low, one.high, one.band_low, one.band_high]
+            for one in segment.below
+        ]
+        rows += [["quantile", one.q, None, one.estimate, one.low, one.high, None, None] for one in segment.quantiles]
+        rows += [["range", one.lower, one.upper, one.estimate, one.low, one.high, None, None] for one in segment.ranges]
+        rows += [
+            [name, None, None, one.estimate, one.low, one.high, None, None]
+            for name in ("mean", "total", "deviation", "first_bin", "last_bin")
+            for one in [getattr(segment, name)]
+        ]
+        if segment is answer.segments[-1]:
+            rows += [
+                ["shift", one.q, None, one.shift.estimate, one.shift.low, one.shift.high, None, None]
+                for one in answer.shifts or []
+            ]
+        right = {
+            "reports": segment.reports,
+            "confidence": segment.confidence,
+            **numbers,
+            "per_thousand_fakes": segment.manipulation.per_thousand_fakes,
+            "from": segment.periods.start,
+            "to": segment.periods.end,
+            "released": segment.periods.released,
+            "complete": segment.complete,
+            "metric_id": segment.metric_id,
+            "type": segment.type,
+            "mechanism": segment.mechanism,
+            "population": answer.population,
+            "value_unit": segment.unit,
+        }
+        yield Block({"metric": answer.metric}, _STATISTIC, rows, right, {"interval": segment.kind, **prose})
+
+
 _GUARANTEE = ("epsilon", "delta", "collusion_epsilon", "largest_period_epsilon", "honest_reports")
 _GUARANTEE_PROSE = ("method", "unit", "note")
 _EMPTY: dict[type[ResponseModel], Sequence[str]] = {
@@ -346,6 +388,7 @@ _KINDS: dict[Kind, tuple[str, ...]] = {
         *("place", *_NUMBERS, "confidence", "epsilon", "delta", "collusion_epsilon", "largest_period_epsilon"),
         *("period_epsilon", "period_delta", "per_thousand_fakes", "local_epsilon", "failure_probability"),
         *("share_epsilon", "false_alarm", "least_miss", "standard_error", "central_gaussian", "local_bound"),
+        *("at", "until", "band_low", "band_high"),
         *("a", "b", "difference", "p_value", "adjusted_p_value", "shown_a", "shown_b"),
     ),
     "count": (
@@ -355,7 +398,21 @@ _KINDS: dict[Kind, tuple[str, ...]] = {
     ),
     "flag": ("simultaneous", "complete", "enabled"),
     "text": (
-        *("metric", "period", "state", "value", "row", "column", "from", "to", "a_from", "a_to", "b_from", "b_to"),
+        *(
+            "metric",
+            "period",
+            "state",
+            "statistic",
+            "value",
+            "row",
+            "column",
+            "from",
+            "to",
+            "a_from",
+            "a_to",
+            "b_from",
+            "b_to",
+        ),
         *("metric_id", "type", "mechanism", "population", "postprocess", "shape", "value_unit", "first", "last"),
         *("interval", "method", "unit", "note", "correction", "estimand", "adjacency"),
         *("covers", "name", "collection", "id", "software", "honest_fraction", "kind"),
@@ -367,6 +424,7 @@ _TABLES: dict[type[ResponseModel], Callable[[Any], Iterable[Block]]] = {
     Estimate: _of_estimate,
     Series: _of_series,
     Comparison: _of_comparison,
+    NumberDistribution: _of_distribution,
     LedgerAnswer: _of_ledger,
     PrivacyCurveAnswer: _of_curve,
     TradeoffAnswer: _of_tradeoff,

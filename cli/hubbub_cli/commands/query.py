@@ -10,9 +10,9 @@ import click
 
 from hubbub_cli.api_client import Refusal, explained
 from hubbub_cli.services.own_command import own_command
-from hubbub_cli.terminal import estimate_bars, estimates
+from hubbub_cli.terminal import distributions, estimate_bars, estimates
 from hubbub_cli.terminal.wrapped_text import say
-from hubbub_query import Comparison, Estimate, MetricList, NothingReleased, Query, Series
+from hubbub_query import Comparison, Estimate, MetricList, NothingReleased, NumberDistribution, Query, Series
 from hubbub_query.query import ADDRESS, path
 from hubbub_query.read_json import read
 
@@ -54,6 +54,9 @@ _LINES = 3
     show_default=True,
     help="Make raw estimates presentable; the answer says how.",
 )
+@click.option("--quantiles", metavar="Q,Q", help="Of a number in bins: quantiles, such as 0.5,0.99.")
+@click.option("--ranges", "shares", metavar="A..B", help="Of a number in bins: shares of ranges, with commas.")
+@click.option("--before", metavar="RANGE", help="Of a number in bins: periods FROM..TO since which quantiles moved.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for other programs, one row per value.")
 @click.option("--json", "as_json", is_flag=True, help="Print the aggregator's answer, as JSON.")
 def query(
@@ -67,6 +70,9 @@ def query(
     top: int | None,
     confidence: float,
     postprocess: str,
+    quantiles: str | None,
+    shares: str | None,
+    before: str | None,
     as_csv: bool,
     as_json: bool,
 ) -> None:
@@ -77,6 +83,7 @@ def query(
     hubbub query theme --from 2027-01-01 --to 2027-02-01 --top 5
     hubbub query theme --series
     hubbub query theme --compare 2027-01-01..2027-01-08 2027-01-08..2027-01-15
+    hubbub query startup --quantiles 0.5,0.99 --ranges 0..200,200..500 --csv
 
     A bar is solid up to the lower limit, lighter up to the estimate and lightest up to the upper limit. A long curve is
     printed in steps, a wide grid in several tables. --csv and --json print all values, unless --top is given.
@@ -88,6 +95,15 @@ def query(
             _list(client, as_csv=as_csv, as_json=as_json)
             return
         kind = "compare" if ranges else "series" if as_series else "estimate"
+        of_bins = {"quantiles": quantiles, "ranges": shares} | _since(before)
+        about = {"confidence": str(confidence), "from": since, "to": until} | of_bins
+        if any(of_bins.values()) and (as_csv or as_json):
+            where = path(metric, "distribution")
+            if as_csv:
+                click.echo(client.get(where, about, accept="text/csv"), nl=False)
+            else:
+                click.echo(json.dumps(client.json(where, about), indent=2))
+            return
         asked: dict[str, str | None] = {"confidence": str(confidence), "top": None if top is None else str(top)}
         asked |= _sides(ranges) if ranges else {"from": since, "to": until, "postprocess": postprocess}
         if top is None and not (as_csv or as_json):
@@ -102,6 +118,12 @@ def query(
             raise Refusal(str(nothing) + hint, nothing.name) from nothing
         if as_json:
             click.echo(json.dumps(answer, indent=2))
+        elif kind == "estimate" and _has_bins(answer):
+            shown = read(Estimate, answer)
+            more = ",".join(filter(None, [shares, *distributions.groups(shown.newest)]))
+            found = read(NumberDistribution, client.json(path(metric, "distribution"), about | {"ranges": more}))
+            estimate_bars.echo(estimates.estimate(distributions.grouped(shown, found)))
+            estimate_bars.echo("\n" + distributions.distribution(found, shares))
         else:
             estimate_bars.echo(_SHOWN[kind](answer))
 
@@ -111,6 +133,19 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "series": lambda answer: estimates.course(read(Series, answer)),
     "compare": lambda answer: estimates.comparison(read(Comparison, answer)),
 }
+
+
+def _has_bins(answer: Any) -> bool:
+    return any(axis["edges"] for axis in answer["segments"][-1]["axes"])
+
+
+def _since(before: str | None) -> dict[str, str | None]:
+    if before is None:
+        return {}
+    start, dots, end = before.partition("..")
+    if not (start and dots and end):
+        raise click.UsageError(f"{before!r} is not a range: write it FROM..TO, like 2027-01-01..2027-01-08")
+    return {"before_from": start, "before_to": end}
 
 
 def _series(metric: str, address: str) -> str:

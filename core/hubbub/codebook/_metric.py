@@ -15,6 +15,7 @@ from hubbub.randomness import WORD
 from hubbub.reduce import REDUCERS, Reducer
 
 if TYPE_CHECKING:
+    from hubbub.bins_summary import Asked, Summary
     from hubbub.codebook._open_epsilon import ChosenFor, Wish
     from hubbub.codebook._total import Total
     from hubbub.mechanisms import Estimate, Interval, Mechanism, Tally
@@ -143,6 +144,10 @@ class Metric:
     def step(self) -> float:
         """Like `Mechanism.step`, for the values of the result."""
         return self.values.influence(self.mechanism) if self.mechanism.step() else 0.0
+
+    def summary(self, tally: Tally, asked: Asked) -> Summary | None:
+        """Quantiles, ranges and mean of a number in bins. None for every other type."""
+        return self.values.summary(self.mechanism, tally, asked)
 
     def expected_error(self, reports: int) -> float:
         """Expected standard error of a value of the result from `reports` reports. Needs no data."""

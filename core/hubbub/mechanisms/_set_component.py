@@ -120,7 +120,7 @@ class Sets(Component):
             lambda many: rng.below(near + self.far * low, many) < near,
         )
         if self.listed:
-            return bits_of(members.ravel(), self.listed).reshape(len(held), -1)
+            return bits_of(members.ravel(), self.listed).reshape(len(held), self.bits)
         bits = np.zeros((len(held), self.cells), np.uint8)
         np.put_along_axis(bits, members, 1, axis=1)
         return bits[:, :-1]

@@ -23,7 +23,9 @@ from hubbub.number_format import amount
 from hubbub.result_shapes import Axis, Curve
 
 if TYPE_CHECKING:
+    from hubbub.bins_summary import Asked, Summary
     from hubbub.canonical import Json
+    from hubbub.mechanisms import Mechanism, Tally
 
 __all__ = ["BinnedNumber"]
 
@@ -153,6 +155,12 @@ class BinnedNumber(MetricType):
         places = [self.value_for(place) for place in range(self.domain.size)]
         axis = Axis("value", self.bin_labels(), places, self.unit, edges, "log" if are_log(self.edges) else "linear")
         return Curve(axis, "share of devices", whole=True)
+
+    def summary(self, mechanism: Mechanism[Any], tally: Tally, asked: Asked) -> Summary:
+        from hubbub.bins_summary import summarise
+
+        inside = [(float(low), float(high)) for low, high in map(self.inside, range(self.domain.size))]
+        return summarise(mechanism, tally, [float(edge) for edge in self.edges], inside, asked)
 
 
 def plain(number: float, digits: int) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from hubbub.bins_summary import Asked, Summary
     from hubbub.canonical import Json
     from hubbub.codebook._toml_table import Table
     from hubbub.mechanisms import Domain, Estimate, Interval, Mechanism, Tally
@@ -245,6 +246,10 @@ class MetricType(ABC):
         """How far apart the values of a result can lie. Errors are compared with it."""
         low, high = self.shape.limits
         return high - low
+
+    def summary(self, mechanism: Mechanism[Any], tally: Tally, asked: Asked) -> Summary | None:  # noqa: ARG002
+        """Quantiles, ranges and mean of a number in bins. None for every other type."""
+        return None
 
     def truth(self, inputs: ArrayLike, counts: ArrayLike) -> NDArray[np.float64]:
         """The true values of the result when `counts[i]` devices hold `inputs[i]`."""

@@ -60,8 +60,10 @@ ALLOWED = {
     "core/hubbub/randomness.py": Permission({"subset"}, "a draw, offered in `__all__`"),
     "service_common/hubbub_service_common/http/health.py": Permission({"boolean"}, "a type of JSON, in a schema"),
     "aggregator/hubbub_aggregator/api/examples.py": Permission(
-        {"boolean", "rr"}, "answers shown in the API's description"
+        {"boolean", "mean", "rr"}, "answers shown in the API's description"
     ),
+    "aggregator/hubbub_aggregator/api/tables.py": Permission({"mean"}, "a number of an answer"),
+    "cli/hubbub_cli/commands/query.py": Permission({"distribution"}, "a kind of question, as the API names it"),
     "cli/hubbub_cli/commands/privacy.py": Permission({"matrix"}, "the option of a mechanism that `--matrix` gives"),
     "cli/hubbub_cli/commands/simulate.py": Permission({"table"}, "a parameter of the command"),
     "cli/hubbub_cli/terminal/table.py": Permission({"table"}, "a function that lays out text"),

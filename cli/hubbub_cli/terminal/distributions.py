@@ -1,0 +1,104 @@
+"""Distributions as text: quantiles in words, the mean, ranges, and how far quantiles moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from hubbub.number_format import MINUS, amount
+from hubbub_cli.terminal.table import table
+from hubbub_cli.terminal.wrapped_text import wrapped
+from hubbub_query import Estimate, Limits, NumberDistribution, NumberSegment, Segment, Shown, Value
+
+__all__ = ["distribution", "grouped", "groups"]
+
+
+_MOST_GROUPS = 20
+"""Rows of a histogram that fit a screen."""
+
+
+def groups(segment: Segment) -> list[str]:
+    """Ranges of neighbouring bins, so few that a histogram of them fits a screen."""
+    edges = segment.axes[0].edges or ()
+    step = -(-(len(edges) - 1) // _MOST_GROUPS)
+    ends = [*edges[:-1:step], edges[-1]]
+    return [f"{low!r}..{high!r}" for low, high in pairwise(ends)]
+
+
+def grouped(answer: Estimate, found: NumberDistribution) -> Estimate:
+    """The estimate with a value for each group of bins; the limits of all of them hold together."""
+    segment, axis = answer.newest, answer.newest.axes[0]
+    shares = found.newest.ranges[-len(groups(segment)) :]
+    labels = tuple(f"{_edge(one.lower)} to {_edge(one.upper)}" for one in shares)
+    values = tuple(
+        Value(
+            value=label,
+            label=label,
+            estimate=one.estimate,
+            stderr=0.0,
+            low=one.low,
+            high=one.high,
+            shown=Shown(value=_share(one.estimate), low=_share(one.low), high=_share(one.high)),
+            total=one.estimate * segment.reports,
+            total_low=one.low * segment.reports,
+            total_high=one.high * segment.reports,
+        )
+        for label, one in zip(labels, shares, strict=True)
+    )
+    kind = replace(segment.interval, kind=found.newest.kind, together=found.newest.ranges_together)
+    axes = (replace(axis, labels=labels, places=None, edges=None),)
+    drawn = replace(segment, values=values, value_count=len(values), axes=axes, interval=kind)
+    return replace(answer, segments=(*answer.segments[:-1], drawn))
+
+
+def _share(number: float) -> float:
+    return min(max(number, 0.0), 1.0)
+
+
+def _edge(number: float) -> str:
+    return f"{number:,.6g}".replace("-", MINUS)
+
+
+def distribution(answer: NumberDistribution, ranges: str | None = None) -> str:
+    """What is asked of a number in bins, below its histogram."""
+    many = len([text for text in (ranges or "").split(",") if text.strip()])
+    return "\n".join(_of(answer.newest, answer, many))
+
+
+def _of(segment: NumberSegment, answer: NumberDistribution, many: int) -> Iterator[str]:
+    unit = f" {segment.unit}" if segment.unit else ""
+    for one in segment.quantiles:
+        about = "" if one.low is None and one.high is None else f" (about {amount(one.estimate)}{unit})"
+        yield from wrapped(one.words + about).splitlines()
+    yield from wrapped(f"mean {_with_limits(segment.mean, unit)}").splitlines()
+    yield from wrapped(f"standard deviation {_with_limits(segment.deviation, unit)}").splitlines()
+    yield from wrapped(f"total of the devices that reported {_with_limits(segment.total, unit)}").splitlines()
+    if many:
+        rows = [
+            {
+                "from": amount(one.lower),
+                "to": amount(one.upper),
+                "share": f"{one.estimate:.1%}",
+                "low": f"{max(0.0, one.low):.1%}",
+                "high": f"{min(1.0, one.high):.1%}",
+            }
+            for one in segment.ranges[:many]
+        ]
+        yield table(list(rows[0]), [list(row.values()) for row in rows])
+    for moved in answer.shifts or ():
+        said = f"the {100 * moved.q:g} % quantile moved by {_with_limits(moved.shift, unit)}"
+        yield from wrapped(said).splitlines()
+    together = segment.quantiles_together
+    hold = "each by itself" if together == 1 else f"all {together} together"
+    yield from wrapped(f"{segment.confidence:.0%} for the quantiles {hold}; limits are edges of bins").splitlines()
+    if segment.hint:
+        yield from wrapped(f"hint: {segment.hint}").splitlines()
+
+
+def _with_limits(found: Limits, unit: str) -> str:
+    if found.low is None and found.high is None:
+        return f"{amount(found.estimate)}{unit}; too few reports for limits"
+    low = "any" if found.low is None else amount(found.low)
+    high = "any" if found.high is None else amount(found.high)
+    return f"{amount(found.estimate)}{unit}, {low} to {high}"

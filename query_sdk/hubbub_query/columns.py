@@ -28,7 +28,21 @@ __all__ = [
 
 Columns: TypeAlias = dict[str, list[Any]]
 TEXTS = (
-    *("metric", "state", "value", "row", "column", "from", "to", "a_from", "a_to", "b_from", "b_to", "metric_id"),
+    *(
+        "metric",
+        "state",
+        "statistic",
+        "value",
+        "row",
+        "column",
+        "from",
+        "to",
+        "a_from",
+        "a_to",
+        "b_from",
+        "b_to",
+        "metric_id",
+    ),
     *("type", "mechanism", "population", "postprocess", "shape", "value_unit", "first", "last"),
     *("covers", "name", "collection", "id", "software", "honest_fraction"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from hubbub_query.columns import Columns, guarantee, stacked
 from hubbub_query.frame import Tabular
@@ -122,25 +122,41 @@ class NumberDistribution(Tabular):
         return self.segments[-1]
 
     def columns(self) -> Columns:
-        """One row per share below an edge, with the band."""
-        return stacked(
-            {
-                "metric": self.metric,
-                "edge": [one.edge for one in segment.below],
-                "estimate": [one.estimate for one in segment.below],
-                "low": [one.low for one in segment.below],
-                "high": [one.high for one in segment.below],
-                "band_low": [one.band_low for one in segment.below],
-                "band_high": [one.band_high for one in segment.below],
-                "reports": segment.reports,
-                "confidence": segment.confidence,
-                **guarantee(self.privacy),
-                "from": segment.periods.start,
-                "to": segment.periods.end,
-                "complete": segment.complete,
-                "metric_id": segment.metric_id,
-                "population": self.population,
-                "value_unit": segment.unit,
-            }
-            for segment in self.segments
-        )
+        """One row per number: `statistic` says which, `at` is its edge, share or start, and `until` a range's end."""
+        return stacked(self._columns_of(segment) for segment in self.segments)
+
+    def _columns_of(self, segment: NumberSegment) -> Columns:
+        rows: list[tuple[Any, ...]] = [
+            ("below", one.edge, None, one.estimate, one.low, one.high, one.band_low, one.band_high)
+            for one in segment.below
+        ]
+        rows += [("quantile", one.q, None, one.estimate, one.low, one.high, None, None) for one in segment.quantiles]
+        rows += [("range", one.lower, one.upper, one.estimate, one.low, one.high, None, None) for one in segment.ranges]
+        rows += [
+            (name, None, None, one.estimate, one.low, one.high, None, None)
+            for name in ("mean", "total", "deviation", "first_bin", "last_bin")
+            for one in [getattr(segment, name)]
+        ]
+        if segment is self.newest:
+            rows += [
+                ("shift", one.q, None, one.shift.estimate, one.shift.low, one.shift.high, None, None)
+                for one in self.shifts or ()
+            ]
+        names = ("statistic", "at", "until", "estimate", "low", "high", "band_low", "band_high")
+        return {
+            "metric": self.metric,
+            **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)),
+            "reports": segment.reports,
+            "confidence": segment.confidence,
+            **guarantee(self.privacy),
+            "per_thousand_fakes": segment.manipulation.per_thousand_fakes,
+            "from": segment.periods.start,
+            "to": segment.periods.end,
+            "released": segment.periods.released,
+            "complete": segment.complete,
+            "metric_id": segment.metric_id,
+            "type": segment.type,
+            "mechanism": segment.mechanism,
+            "population": self.population,
+            "value_unit": segment.unit,
+        }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hubbub.errors import MalformedReport
 from hubbub.period import duration_text
 from hubbub_cli.api_client import Refusal, ask
 
@@ -42,7 +45,7 @@ def page_facts(codebook: Codebook, services: Services, *, crowd: bool) -> dict[s
                 "name": metric.name,
                 "description": metric.description,
                 "unit": metric.values.shape.unit or "",
-                "mechanism": metric.mechanism.name,
+                "faces": _faces(metric),
                 "epsilon": float(metric.epsilon),
                 "needed": max(metric.min_batch or 0, services.floor),
                 **_controls(metric),
@@ -60,6 +63,17 @@ def _controls(metric: Metric) -> dict[str, Any]:
         return {"number": float(example)}
     values = [metric.values.value_for(held) for held in range(min(metric.values.domain.estimates, _MOST_CHOICES))]
     return {"choices": [{"value": value, "label": metric.values.in_words(value)} for value in values]}
+
+
+def _faces(metric: Metric) -> dict[str, str]:
+    """What each report of one byte says as it stands, for those that name one value."""
+    mechanism, found = metric.mechanism, {}
+    for payload in (bytes([byte]) for byte in range(256) if mechanism.report_bytes == 1):
+        with suppress(MalformedReport):
+            face = mechanism.face(mechanism.decode(payload))
+            if isinstance(face, int | Fraction):
+                found[payload.hex()] = metric.values.input_in_words(face).strip("'")
+    return found
 
 
 def newest_estimates(codebook: Codebook, services: Services, now: float) -> list[dict[str, Any]]:

@@ -69,11 +69,9 @@ const card = (metric) => {
   return box;
 };
 
-/** What a randomized report says; in words where it names one of the choices. */
+/** What a randomized report says; in words where it names one value. */
 const face = (metric, payload) =>
-  ["rr", "krr", "matrix"].includes(metric.mechanism) && metric.choices?.[parseInt(payload, 16)]
-    ? metric.choices[parseInt(payload, 16)].label
-    : payload.length > 24 ? `${payload.slice(0, 24)}… (${payload.length / 2} bytes)` : `0x${payload}`;
+  metric.faces[payload] ?? (payload.length > 24 ? `${payload.slice(0, 24)}… (${payload.length / 2} bytes)` : `0x${payload}`);
 
 /** What happened to each report: from the ledger, the preview and the estimates. A state that was seen stays. */
 const showReports = (preview, ledger, released) => {

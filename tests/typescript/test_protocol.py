@@ -41,6 +41,12 @@ def test_the_types_are_strict_and_right() -> None:
     assert said.returncode == 0, said.stdout
 
 
+def test_every_fault_can_be_planted() -> None:
+    for fault in FAULTS:
+        source = (TYPESCRIPT / "src" / fault["file"]).read_text("utf-8")
+        assert source.count(fault["old"]) == 1, f"{fault['name']}: change test/faults.json with the source"
+
+
 @pytest.mark.parametrize(
     "number",
     [

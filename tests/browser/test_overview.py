@@ -88,11 +88,13 @@ def test_the_menu_has_one_line_on_a_phone(kept: Visitor) -> None:
     assert len(set(tops)) == 1
 
 
+@pytest.mark.parametrize("path", ["/operations", "/metric/theme"])
 @pytest.mark.parametrize("width", [PHONE, 768, DESKTOP])
-def test_the_table_of_keys_is_not_cut_off(kept: Visitor, width: int) -> None:
-    page = kept.keep("populated", "/operations", width=width)
+def test_no_table_is_cut_off(kept: Visitor, path: str, width: int) -> None:
+    page = kept.keep("populated", path, width=width)
     cut: list[str] = page.evaluate(
-        """() => [...document.querySelectorAll("main .scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
+        """() => [...document.querySelectorAll("main .scroll")]
+          .filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1)
           .map((one) => one.getAttribute("aria-label"))"""
     )
     assert cut == []

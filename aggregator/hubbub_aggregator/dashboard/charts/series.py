@@ -24,6 +24,8 @@ _HEAD, _GAP, _FOOT = 22, 18, 34
 """Above each line for its name, between lines, and below for dates."""
 _DOTS = 45
 """Up to this many periods, each has a dot. More of them would hide the band."""
+_FEW = 7
+"""Up to this many periods, the newest date stands in the middle of its period."""
 _NAME = 30
 """Most letters of a name above its line."""
 
@@ -174,8 +176,8 @@ class SeriesChart:
             wide = {"class_": "only-wide"} if tick.is_wide else {}
             canvas.line(x, foot, x, foot + 5, color=AXIS, **wide)
             if tick.is_newest:
-                # its date ends at the chart's edge, unless that would cut it off at the other one
-                anchor = "end" if len(self.columns) > 1 else "middle"
-                canvas.text(1 if anchor == "end" else x, foot, tick.words, anchor=anchor, color=INK, dy="1.6em")
+                # among many it ends at the chart's edge; among few there is room on both sides of its period
+                anchor, place = ("end", 1.0) if len(self.columns) > _FEW else ("middle", x)
+                canvas.text(place, foot, tick.words, anchor=anchor, color=INK, dy="1.6em")
             else:
                 canvas.text(x, foot, tick.words, anchor="middle", color=MUTED, dy="1.6em", **wide)

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page
 
 from tests.browser.browser_contexts import DESKTOP, PHONE, Visitor
 from tests.browser.page_content import plain
+from tests.browser.pages import POPULATED, View, each
 from tests.browser.sites import DISCARDED, TODAY
 
 _SERIES = "[data-chart=series]"
@@ -174,3 +175,14 @@ def test_every_period_can_be_read_without_scripts(visitor: Visitor) -> None:
     assert titles.count() == 365
     assert re.search(r"yes: \d+\.\d%, .*\n6,000 reports", plain(titles.last.text_content() or ""))
     assert page.locator("input[name=from]").get_attribute("type") == "date"
+
+
+@each(POPULATED)
+def test_no_page_weighs_a_hundred_kilobytes(visitor: Visitor, view: View) -> None:
+    """Compressed, with its style sheet and script, over a year of releases and a list of a thousand values."""
+    page = visitor.open(view.site, view.path)
+    weight: float = page.evaluate(
+        """() => ["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind))
+          .filter((one) => one.initiatorType !== "fetch").reduce((sum, one) => sum + one.encodedBodySize, 0)"""
+    )
+    assert 5_000 < weight < 100_000

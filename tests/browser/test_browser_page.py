@@ -177,4 +177,4 @@ def test_a_visitor_of_the_demo_sees_the_report_in_an_estimate(page: Page) -> Non
         page.goto("about:blank")  # so that it asks no server that is gone
     finally:
         running.terminate()
-        running.wait(PATIENCE)
+        running.communicate(timeout=PATIENCE)

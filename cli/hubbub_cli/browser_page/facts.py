@@ -19,7 +19,7 @@ __all__ = ["newest_estimates", "page_facts"]
 _MOST_CHOICES = 16
 _SHORT = 60
 """Seconds of a period for which a visitor may wait."""
-_LOOKED_BACK = 12
+_LOOKED_BACK = 30
 """Periods in which the newest estimate is looked for."""
 
 

@@ -75,8 +75,9 @@ const face = (metric, payload) =>
 
 /** What happened to each report: from the ledger, the preview and the estimates. A state that was seen stays. */
 const showReports = (preview, ledger, released) => {
+  const gone = Object.keys(client.stats()).some((name) => name.startsWith("dropped:")) ? "sent, or dropped: see the console" : "sent";
   const note = (name, start, found) => seen.set(`${name} ${start}`, { name, start, ...seen.get(`${name} ${start}`), ...found });
-  for (const { name, periods } of ledger.metrics) for (const { start, decision } of periods) if (decision === "spent") note(name, start, { state: "sent" });
+  for (const { name, periods } of ledger.metrics) for (const { start, decision } of periods) if (decision === "spent") note(name, start, { state: gone });
   for (const { metric, start, randomizedAt } of preview.pending) note(metric, start, { state: `only in this browser; randomized from ${clock(randomizedAt).slice(11, 19)} on` });
   for (const { metric, start, payload, sendsAt } of preview.queued) note(metric, start, { payload, state: `randomized; sent from ${clock(sendsAt).slice(11, 19)} on` });
   for (const [name, starts] of released) for (const start of starts) if (seen.get(`${name} ${start}`)?.state === "sent") note(name, start, { state: "counted in the estimate" });

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from hubbub.errors import HubbubError
@@ -73,10 +74,16 @@ def _built(name: str, epsilon: Fraction, rng: random.Random) -> tuple[dict[str, 
             return {"size": size}, cls.calibrate(epsilon, Categories(size), matrix=rows)
         if not cls.fits(Categories(size)) and cls.fits(Bins(2)):
             size = rng.choice([2, 3, 5, 8, 17, 40, 64])  # more bins take seconds to find weights for
-            return {"size": size}, cls.calibrate(epsilon, Bins(size))
+            return {"size": size}, _over_bins(name, epsilon, size)
         return {"size": size}, cls.calibrate(epsilon, Categories(size))
     except HubbubError:
         return {}, None
+
+
+@cache
+def _over_bins(name: str, epsilon: Fraction, size: int) -> Mechanism[Any]:
+    """Made once for each: to find its weights takes long."""
+    return mechanism(name).calibrate(epsilon, Bins(size))
 
 
 def _value(domain: dict[str, Any], rng: random.Random) -> tuple[Any, Any]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["VALUES", "compare"]
 
-VALUES: dict[str, Any] = {"key": "abcd", "target": "abcd", "plain": (False, True), "small": (False, True)}
-"""What may be recorded, by metric."""
+VALUES: dict[str, Any] = {"key": "abc", "target": "abcd", "plain": (False, True), "small": (False, True)}
+"""What may be recorded, by metric: values that every edit of the codebook has."""
 
 
 def _value(metric: str, value: int, twin: int) -> object:

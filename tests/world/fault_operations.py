@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.world import operations as op
+from tests.world.codebooks import PERIOD
 from tests.world.devices import tear
 from tests.world.event_loop import acting
 from tests.world.handlers import carries_out
@@ -20,7 +21,9 @@ __all__ = ["give_an_empty_file", "wake"]
 
 @carries_out(op.Pass)
 def pass_time(history: History, given: op.Pass) -> None:
-    history.loop.pass_to(history.loop.now + max(0, given.seconds))
+    now = history.loop.now
+    begin = (now // PERIOD + 1) * PERIOD if given.end else now
+    history.loop.pass_to(begin + max(0, given.seconds))
 
 
 @carries_out(op.SetClock)
@@ -30,9 +33,9 @@ def set_clock(history: History, given: op.SetClock) -> None:
         history.redis_offset += given.by
     elif given.party.startswith("d"):
         if device := history.device(int(given.party[1:] or 0)):
-            device.lives[0].machine.offset += given.by  # twins share it
+            device.lives[0].machine.set(given.by)  # twins share it
     else:
-        history.site(given.party).machine.offset += given.by
+        history.site(given.party).machine.set(given.by)
 
 
 def _processes(history: History, party: str) -> list[Process]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hubbub_aggregator.storage import Batch, Storage
     from hubbub_shuffler.storage import Count
 
-__all__ = ["accounted", "estimates", "in_the_ledger", "settled"]
+__all__ = ["accounted", "estimates", "in_the_ledger", "never_unknown", "settled"]
 
 
 def settled(oracle: Oracle, aggregator_batches: dict[bytes, Batch]) -> None:
@@ -62,6 +62,15 @@ def accounted(oracle: Oracle, group: str, counts: Mapping[tuple[str, str], Count
             left[name] += count.reports
     if taken != left:
         raise Wrong("unrecorded", f"{group}: of {dict(taken)} reports {dict(left)} are accounted for")
+
+
+def never_unknown(oracle: Oracle, group: str, counts: Mapping[tuple[str, str], Count]) -> None:
+    """No aggregator forgets a key or a metric that devices have: not by one look at a wrong clock, nor by an edit."""
+    if oracle.went_back or oracle.forgiven or group in oracle.torn:
+        return
+    for (name, what), count in counts.items():
+        if what in {"unknown-key", "unknown-metric", "wrong-length"} and count.reports:
+            raise Wrong("lost", f"{count.reports} reports of {name} were refused as {what}")
 
 
 def in_the_ledger(oracle: Oracle, storage: Storage) -> None:

@@ -26,7 +26,8 @@ CHAPTERS, LONGEST = 16, 12
 
 STEADY: dict[str, int] = {
     "arrive": 12,
-    "close": 8,
+    "close": 6,
+    "settle": 6,
     "verdict": 8,
     "crowd": 6,
     "tick": 6,
@@ -54,7 +55,7 @@ PARTIES = ("s0", "s1", "a0", "a1", "d0", "d1")
 METRICS = ("key", "key", "plain", "plain", "target", "small")
 
 FIELDS: dict[str, dict[str, Sequence[Any]]] = {
-    "pass": {"seconds": SECONDS},
+    "pass": {"seconds": SECONDS, "end": (0, 0, 0, 1)},
     "clock": {"party": (*PARTIES, "r"), "by": (*OFFSETS, *(-each for each in OFFSETS))},
     "record": {"device": WHICH, "metric": METRICS, "value": range(4)},
     "flush": {"device": WHICH, "shuffler": WHICH, "hurry": (1, 0)},
@@ -130,7 +131,12 @@ def _arrive(choose: Choose) -> list[op.Operation]:
 
 def _close(choose: Choose) -> list[op.Operation]:
     """A period ends with its grace, and a shuffler sees it."""
-    return [op.Pass(4_600), op.Tick(choose(WHICH))]
+    return [op.Pass(910, end=1), op.Tick(choose(WHICH))]
+
+
+def _settle(choose: Choose) -> list[op.Operation]:
+    """A period ends, a device has time to send for it before the grace is over, and then it is over."""
+    return [op.Pass(choose((10, 300)), end=1), op.Flush(choose(WHICH), choose(WHICH)), op.Pass(900), op.Tick()]
 
 
 def _verdict(choose: Choose) -> list[op.Operation]:
@@ -141,6 +147,7 @@ def _verdict(choose: Choose) -> list[op.Operation]:
 _PHRASES: dict[str, Callable[[Choose], list[op.Operation]]] = {
     "arrive": _arrive,
     "close": _close,
+    "settle": _settle,
     "verdict": _verdict,
 }
 """Operations that make sense together: without them most histories would be over before anything is counted."""

@@ -94,6 +94,8 @@ class History:
         """Bodies of uploads that left a device."""
         self.hostile: dict[int, str] = {}
         self.backups: dict[int, Path] = {}
+        self.wrong: Wrong | None = None
+        """What the oracle said in the middle of a step."""
         self.gone_back: set[int] = set()
         """Aggregators that were restored, and that the oracle has not looked at since."""
         self.aggregators: list[AggregatorSite] = []
@@ -189,6 +191,8 @@ class History:
                     self.as_nobody(site, self.oracle.look)
                 if self.redis is not None:
                     break
+        if self.wrong is not None:
+            raise self.wrong
         if self.oracle.claims.wrong:
             raise Wrong("fence", self.oracle.claims.wrong)
         for device in self.devices:

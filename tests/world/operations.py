@@ -49,10 +49,11 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Time passes for everyone."""
+    """Time passes for everyone. `end`: to the end of the present period, and so many seconds on."""
 
     name: ClassVar[str] = "pass"
     seconds: int = 60
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)

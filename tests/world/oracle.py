@@ -70,6 +70,7 @@ class Forwarded:
     group: str
     header: BatchHeader
     sealed: frozenset[bytes]
+    body: bytes
 
 
 @dataclass
@@ -110,6 +111,8 @@ class Oracle:
     """Nonces that a restore of a backup, or torn pages, may lose: no promise covers them."""
     junk: set[bytes] = field(default_factory=set)
     """Nonces inside hostile reports that must not count."""
+    went_back: bool = False
+    """Whether an aggregator was ever restored from a backup."""
     claims: Claims = field(default_factory=Claims)
     is_over: Callable[[int], bool] = lambda _period: False
     """Whether a period's horizon is past, in true time."""
@@ -173,7 +176,7 @@ class Oracle:
         known = self.forwarded.get(batch)
         if known is not None and (known.header, known.sealed) != (header, sealed):
             raise Wrong("changed", f"batch {batch.hex()} is sent with another content")
-        self.forwarded[batch] = Forwarded(group, header, sealed)
+        self.forwarded[batch] = Forwarded(group, header, sealed, body)
         for one in sealed if group not in self.torn else ():
             if self.left_under.setdefault((group, one), batch) != batch:
                 raise Wrong(
@@ -193,10 +196,16 @@ class Oracle:
         if taken >= max(metric.min_batch or 0, FLOOR) and not excused:
             raise Wrong("lost", f"{group} discarded {taken} reports of {metric.name} of period {period}")
 
-    def corrupted(self, batch: bytes) -> None:
-        """A batch was changed between the services: whichever report that was, it opens no more."""
-        if batch in self.forwarded:
-            self.forgiven |= {self.contents[one].nonce for one in self.forwarded[batch].sealed if one in self.contents}
+    def corrupted(self, batch: bytes, place: int) -> None:
+        """A batch was changed at this byte between the services: the report there opens no more. With another header it
+        is another batch, and the aggregator, which has that one, takes no other under its id."""
+        sent = self.forwarded.get(batch)
+        if sent is None:
+            return
+        hit = sent.body[BATCH_HEADER_BYTES:] if place >= BATCH_HEADER_BYTES else b""
+        at = (place - BATCH_HEADER_BYTES) // (sent.header.size or 1) * sent.header.size
+        lost = {hit[at : at + sent.header.size]} if hit else sent.sealed
+        self.forgiven |= {self.contents[one].nonce for one in lost if one in self.contents}
 
     def opens(self, part: Any) -> None:
         """A worker of an aggregator opens these reports."""
@@ -267,6 +276,7 @@ class Oracle:
 
     def restored(self, storage: Storage) -> None:
         """An aggregator went back to a backup: what it accepted since is known to nobody."""
+        self.went_back = True
         self.revoked |= {key.id for key in storage.sealing_keys() if key.revoked}  # a restore without keys revokes
         found = {release.id for release in storage.releases()}
         for id_ in set(self.releases) - found:

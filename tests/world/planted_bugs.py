@@ -23,7 +23,7 @@ from hubbub_client._randomizing.randomize import Randomizer
 from hubbub_service_common.clock.trusted_clock import TrustedClock
 from hubbub_shuffler.batching import batch_worker
 from hubbub_shuffler.bundle.hold_begun_periods import HeldPeriods
-from hubbub_shuffler.forwarding.forward_attempt import Forwarder
+from hubbub_shuffler.forwarding.forward_attempt import Again, Final, Forwarder
 from hubbub_shuffler.ingest.group_commit import Commits
 from hubbub_shuffler.storage.sqlite import batches
 from hubbub_shuffler.storage.sqlite.backend import SqliteStorage as ShufflerStorage
@@ -112,8 +112,14 @@ def erased_on_one_look() -> Iterator[None]:
 
 @contextmanager
 def verdict_final_too_early() -> Iterator[None]:
-    """A shuffler believes every refusal."""
-    with patch.object(batch_worker, "confirmed", lambda *_given: True):
+    """A shuffler takes every refusal for final, also one that asks it to try again."""
+    real = Forwarder._ask
+
+    async def ask(self: Forwarder, *given: Any) -> Any:
+        answer = await real(self, *given)
+        return Final("refused") if isinstance(answer, Again) and answer.why[:1] in "45" else answer
+
+    with patch.object(batch_worker, "confirmed", lambda *_given: True), patch.object(Forwarder, "_ask", ask):
         yield
 
 
@@ -132,8 +138,10 @@ def junk_counts_as_honest() -> Iterator[None]:
 def page_chosen_late() -> Iterator[None]:
     """A shuffler does not hold begun periods to what they began with."""
 
-    async def hold(self: HeldPeriods, said: Any, now: float, **_named: Any) -> None:  # noqa: ARG001  as there
-        self.through, self.until, self.known = -1, math.inf, True
+    async def hold(self: HeldPeriods, said: Any, now: float, **_named: Any) -> None:
+        if now > -math.inf:
+            self.through, self.known = said.begun(now, self._skew), True
+            self.until = said.begins(self.through + 1, self._skew)
 
     with patch.object(HeldPeriods, "hold", hold):
         yield
@@ -145,8 +153,8 @@ def lease_not_fenced() -> Iterator[None]:
 
     def unfenced(real: Callable[..., bool]) -> Callable[..., bool]:
         def change(db: Any, claim: Any, *given: Any, **named: Any) -> bool:
-            row = db.execute("SELECT lease FROM batches WHERE id = ?", (claim.batch.id,)).fetchone()
-            return real(db, replace(claim, token=row[0]) if row and row[0] else claim, *given, **named)
+            db.execute("UPDATE batches SET lease = ? WHERE id = ?", (claim.token, claim.batch.id))
+            return real(db, claim, *given, **named)
 
         return change
 
@@ -175,9 +183,13 @@ def spent_after_sending() -> Iterator[None]:
         states[id(self._ledger)] = self._state
         return settle(self, *given)
 
-    def answered(self: Life, *given: Any) -> Any:
-        answer = request(self, *given)
-        while owed:
+    def answered(self: Life, method: str, *given: Any) -> Any:
+        try:
+            answer = request(self, method, *given)
+        except BaseException:
+            owed.clear()  # no answer, nothing written
+            raise
+        while owed and method == "POST":
             ledger, metric, period, steady = owed.pop()
             with states[id(ledger)].transaction() as connection:
                 spend(ledger, connection, metric, period, steady=steady)

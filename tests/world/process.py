@@ -29,6 +29,17 @@ class Machine:
     name: str
     loop: WorldLoop
     offset: float = 0.0
+    longest: float = 0.0
+    """Seconds for which the clock has been wrong without a break, at most."""
+    _since: float = 0.0
+
+    def set(self, by: float) -> None:
+        """Set the clock this much further ahead."""
+        if self.offset:
+            self.longest = max(self.longest, self.loop.now - self._since)
+        else:
+            self._since = self.loop.now
+        self.offset += by
 
     def wall(self) -> float:
         return self.loop.now + self.offset

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hubbub_service_common.clock.trusted_clock import LONGEST_WAIT, TOLERANCE
 from hubbub_service_common.storage.kinds_and_errors import StorageError
 from tests.world.codebooks import PERIOD
 from tests.world.event_loop import acting
 from tests.world.fault_operations import give_an_empty_file, wake
-from tests.world.final_oracle import accounted, estimates, in_the_ledger, settled
+from tests.world.final_oracle import accounted, estimates, in_the_ledger, never_unknown, settled
 from tests.world.oracle import Wrong
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUNDS", "finish"]
 
+WAIT = LONGEST_WAIT - TOLERANCE
+"""Seconds after which a clock that nothing speaks against is believed, even if it is wrong."""
 ROUNDS = 60
 """Ticks of every service within which everything settles, once the faults are over."""
 
@@ -51,13 +54,14 @@ def _end_faults(history: History) -> None:
             if life.process is not None:
                 life.process.dies_in = life.process.fails_in = None
                 life.process.full = False
-            life.machine.offset = 0.0
+            life.machine.set(-life.machine.offset)
     history.hostile.clear()
     history.redis_offset = 0.0
     if history.redis is not None:
         history.redis.set_full(False)
     for site in history.sites():
-        site.machine.offset, site.full = 0.0, False
+        site.machine.set(-site.machine.offset)
+        site.full = False
         for process in [*site.past, *([site.up] if site.up is not None else [])]:
             process.dies_in = process.fails_in = process.stops_in = None
             process.full = False
@@ -139,6 +143,9 @@ def _keys(history: History) -> None:
 def _add_up(history: History) -> None:
     for site in _groups(history):
         accounted(history.oracle, site.group, _overview(site).counts)
+    if all(site.machine.longest < WAIT for site in history.sites()):
+        for site in _groups(history):
+            never_unknown(history.oracle, site.group, _overview(site).counts)
     with acting(None):
         history.as_nobody(history.aggregators[0], lambda storage: _reckon(history, storage))
 

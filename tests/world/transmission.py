@@ -19,6 +19,7 @@ from tests.world.codebooks import EDITS, PERIOD, book
 from tests.world.event_loop import Idle
 from tests.world.handlers import carries_out
 from tests.world.network import ODD, Answer, Faults, Lost, Request, ask
+from tests.world.oracle import Wrong
 
 if TYPE_CHECKING:
     from tests.world.devices import Life
@@ -58,11 +59,15 @@ def posted(body: bytes) -> Request:
 
 
 def from_device(history: History, life: Life, request: Request) -> Answer | None:
-    """A request of a client of the SDK."""
-    if request.method == "POST":
-        history.oracle.leaves_device(life.name, decode_upload(request.body))
-        history.sent.append(request.body)
-    return deliver_up(history, history.shuffler(life.shuffler), request, life.faults)
+    """A request of a client of the SDK. What the oracle says to it is kept: the SDK raises nothing in an app."""
+    try:
+        if request.method == "POST":
+            history.sent.append(request.body)
+            history.oracle.leaves_device(life.name, decode_upload(request.body))
+        return deliver_up(history, history.shuffler(life.shuffler), request, life.faults)
+    except Wrong as error:
+        history.wrong = history.wrong or error
+        return None
 
 
 def deliver_up(history: History, site: ShufflerSite, request: Request, faults: Faults) -> Answer | None:
@@ -99,7 +104,7 @@ async def _upload(history: History, site: ShufflerSite, request: Request, kind: 
                 history.delayed.append(lambda: _quietly(ask(history.loop, served, request)))
                 return None
             case "corrupt":
-                request = _corrupted(request, history.rng)
+                request, _ = _corrupted(request, history.rng)
             case "odd-answer":
                 return history.rng.choice(ODD)
             case "duplicate":
@@ -120,7 +125,10 @@ async def forward(history: History, shuffler: int, request: Request) -> Answer:
     kind = history.faults["forward"].next()
     target = history.aggregators[shuffler % len(history.aggregators)]
     if request.method == "PUT":
-        history.oracle.forwards(site.group, bytes.fromhex(request.path.rpartition("/")[2]), request.body)
+        try:
+            history.oracle.forwards(site.group, bytes.fromhex(request.path.rpartition("/")[2]), request.body)
+        except Wrong as error:
+            history.wrong = history.wrong or error  # it may not depend on what a service does about it
     if request.path == "/v1/bundle" and (hostile := history.hostile.pop(shuffler, None)):
         forged = _forged(history, hostile, site)
         if forged is not None:
@@ -133,9 +141,9 @@ async def forward(history: History, shuffler: int, request: Request) -> Answer:
             history.delayed.append(lambda: _quietly(ask(history.loop, target.served, request)))
             raise Lost
         case "corrupt":
-            request = _corrupted(request, history.rng)
+            request, place = _corrupted(request, history.rng)
             if request.method == "PUT":
-                history.oracle.corrupted(bytes.fromhex(request.path.rpartition("/")[2]))
+                history.oracle.corrupted(bytes.fromhex(request.path.rpartition("/")[2]), place)
         case "odd-answer":
             return history.rng.choice(ODD)
         case "duplicate":
@@ -185,12 +193,14 @@ def _forged(history: History, kind: str, site: ShufflerSite) -> bytes | None:
     return None
 
 
-def _corrupted(request: Request, rng: random.Random) -> Request:
+def _corrupted(request: Request, rng: random.Random) -> tuple[Request, int]:
+    """The request with one bit changed, and in which byte."""
     if not request.body:
-        return request
+        return request, 0
     body = bytearray(request.body)
-    body[rng.randrange(len(body))] ^= 1 << rng.randrange(8)
-    return Request(request.method, request.path, request.headers, bytes(body))
+    place = rng.randrange(len(body))
+    body[place] ^= 1 << rng.randrange(8)
+    return Request(request.method, request.path, request.headers, bytes(body)), place
 
 
 async def _quietly(request: Coroutine[Any, Any, Answer]) -> None:

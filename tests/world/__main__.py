@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from tests.faults.table import markdown
 from tests.world.explore import Failure, Found, explore, failure_of, redis_for
 from tests.world.generate import script_of
 from tests.world.operations import Storage, parse
@@ -29,6 +30,10 @@ STORAGES: tuple[Storage, ...] = ("sqlite", "redis")
 @click.option("--histories", type=int, help="Most histories of each process.")
 @click.option("--seed", type=int, help="Play this one history, and print its script.")
 @click.option("--script", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Play this script.")
+@click.option(
+    "--real", is_flag=True, help="Play numbered histories by real processes instead, until there were `--kills`."
+)
+@click.option("--kills", default=100, show_default=True, help="Of real processes, on each storage.")
 def main(
     minutes: float,
     jobs: int,
@@ -37,7 +42,11 @@ def main(
     histories: int | None,
     seed: int | None,
     script: Path | None,
+    real: bool,
+    kills: int,
 ) -> None:
+    if real:
+        sys.exit(_by_real_processes(storages, 0 if first is None else first, kills, script))
     if seed is not None or script is not None:
         sys.exit(_again(storages[0], seed, script))
     began, number = time.monotonic(), secrets.randbelow(10**9) if first is None else first
@@ -66,6 +75,18 @@ def _again(storage: Storage, seed: int | None, path: Path | None) -> int:
         failure: Failure | None = failure_of(chosen, redis)
     click.echo("everything held" if failure is None else str(failure))
     return 0 if failure is None else 1
+
+
+def _by_real_processes(storages: tuple[Storage, ...], first: int, kills: int, path: Path | None) -> int:
+    """Play scripts by real processes, and print a table in Markdown."""
+    from tests.world.real_processes import HEADS, played_until
+
+    rows = []
+    for storage in storages:
+        given = None if path is None else parse(path.read_text("utf-8"))
+        rows.append(played_until(storage, first, kills, given, lambda text: click.echo(text, err=True)))
+    click.echo(markdown(HEADS, [row.cells() for row in rows]))
+    return 0 if all(row.found.holds for row in rows) else 1
 
 
 if __name__ == "__main__":

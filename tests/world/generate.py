@@ -157,11 +157,14 @@ def _phrase(name: str, choose: Choose) -> list[op.Operation]:
     return _PHRASES[name](choose) if name in _PHRASES else [_one(name, choose)]
 
 
-def script_of(number: int, storage: op.Storage, allowed: frozenset[str] | None = None) -> op.Script:
-    """The history of this number. `allowed`: names of operations and phrases; None: all."""
+def script_of(
+    number: int, storage: op.Storage, allowed: frozenset[str] | None = None, more: tuple[str, ...] = ()
+) -> op.Script:
+    """The history of this number. `allowed`: names of operations and phrases; None: all. `more`: those that are to come
+    more often."""
     rng = random.Random(f"script {storage} {number}")
     world = op.World(seed=number, storage=storage, **{name: rng.choice(values) for name, values in WORLD.items()})
-    names, length = _weighted(rng.randrange(THEMES), allowed), rng.randint(*LENGTH)
+    names, length = _weighted(rng.randrange(THEMES), allowed) + more, rng.randint(*LENGTH)
     operations: list[op.Operation] = []
     while len(operations) < length:
         operations += _phrase(rng.choice(names), rng.choice)

@@ -13,6 +13,7 @@ def main(address: str = "http://127.0.0.1:8701", state_dir: str = "app-state") -
         consent=True,  # only here, since you are the person; a real app asks
         state_dir=state_dir,
         min_period=None,  # only here: ten seconds are too short for a real device
+        max_epsilon=None,  # only here: with such periods, a day's budget is spent after the fourth one
     )
     client.flush(timeout=5)  # a real app need not: the codebook comes by itself, and values wait for it
     client.record("dark_mode", True)

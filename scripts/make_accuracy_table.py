@@ -224,6 +224,10 @@ def main() -> None:
     lines = [INTRODUCTION.format(repeats=given.repeats, fewer=FEWER, fewest=FEWEST, many=MANY).rstrip()]
     for name in given.only or DATASETS:
         lines += table(name, DATASETS[name](given.folder), given.repeats)
+    if not given.only:
+        from scripts import accuracy_at_release_target as at_target
+
+        lines += at_target.section({name: read(given.folder) for name, read in DATASETS.items()}, at_target.REPEATS)
     page = "\n".join(lines) + "\n"
     if given.only:
         print(page)

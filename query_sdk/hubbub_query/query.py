@@ -129,9 +129,10 @@ class Query:
             pages.append(read(ReleaseList, self._connection.json("/v1/releases", asked | {"after": pages[-1].next})))
         return replace(pages[-1], releases=tuple(one for page in pages for one in page.releases))
 
-    def privacy(self, periods: int | None = None) -> Ledger:
-        """The ledger: what everything that was released cost a device; `periods`: how many of the newest to list."""
-        return read(Ledger, self._connection.json("/v1/privacy", {"periods": _text(periods)}))
+    def privacy(self, periods: int | None = None, *, delta: float | None = None) -> Ledger:
+        """The ledger: what everything that was released cost a device; `periods`: how many of the newest to list;
+        `delta`: at which to answer."""
+        return read(Ledger, self._connection.json("/v1/privacy", {"periods": _text(periods), "delta": _text(delta)}))
 
     def json(self, target: str, asked: Mapping[str, str | None] | None = None) -> Any:
         """The JSON of any answer of the API, such as `json("/v1/status")`."""

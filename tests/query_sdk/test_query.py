@@ -45,6 +45,7 @@ def test_an_answer_is_the_json_of_the_api_member_by_member(query: Query) -> None
     assert as_json(query.compare("theme", a, b)) == query.json("/v1/metrics/theme/compare", asked)
     assert as_json(query.releases()) == query.json("/v1/releases")
     assert as_json(query.privacy()) == query.json("/v1/privacy")
+    assert as_json(query.privacy(delta=1e-4)) == query.json("/v1/privacy", {"delta": "0.0001"})
 
 
 def test_parameters_are_those_of_the_api(query: Query) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner
 
@@ -13,7 +14,7 @@ from tests.support.codebooks import dark_mode, photo_app
 METRIC = dark_mode(1.0, min_batch=300, missing=False)
 
 
-def planned(folder: Path, *options: str, **collection: object) -> str:
+def planned(folder: Path, *options: str, **collection: Any) -> str:
     file = folder / "metrics.toml"
     file.write_text(photo_app(METRIC, delta=1e-6, **collection))
     result = CliRunner().invoke(plan, [str(file), "--devices", "5000", *options])

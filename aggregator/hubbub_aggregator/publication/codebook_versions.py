@@ -188,11 +188,14 @@ class Codebooks:
         return self._governing(metric, period) or (self._governing(metric, period) if self.refresh() else None)
 
     def _governing(self, metric: bytes, period: int) -> Governed | None:
-        for version in reversed(self._versions):
-            if version.covers(period) and metric in version.metrics:
+        begun = [version for version in reversed(self._versions) if version.first_period <= period]
+        for version in begun:
+            # what a total counts is what its own page may release in its own periods, and nothing beside it
+            is_own = version is begun[0] or not version.is_counted
+            if is_own and version.covers(period) and metric in version.metrics:
                 return Governed(version.metrics[metric], version.codebook.collection)
-            if version.first_period <= period and version.is_counted:
-                return None  # a total counts what its own page may release in a period, and nothing beside it
+            if version.is_counted:
+                break
         return None
 
     def closed(self) -> list[tuple[int, int]]:

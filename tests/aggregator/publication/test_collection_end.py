@@ -186,6 +186,12 @@ def test_a_batch_of_an_older_page_is_not_taken_in_a_period_that_a_total_counts(t
     governing = site.service.codebooks.governing
     assert governing(dropped, version.first_period - 1) is not None
     assert governing(dropped, version.first_period) is None
+    # nor a batch of a page with a total in the periods of the one after it, which has none
+    free = compiled(photo_app(other, **keys))
+    later = site.service.codebooks.publish(free, site.clock(), version.first_period + 3)
+    kept = version.codebook.metrics[0].id
+    assert governing(kept, later.first_period - 1) is not None
+    assert governing(kept, later.first_period) is None
     site.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -65,4 +66,29 @@ def test_a_page_that_the_shuffler_does_not_list_is_told_what_to_do(browser: Brow
             f"hubbub: no codebook from {shuffler}: is it up, and is {address} in its CORS_ORIGINS "
             "(HUBBUB_SHUFFLER_CORS_ORIGINS)?"
         ]
+        context.close()
+
+
+def test_a_developer_is_told_why_the_first_visit_reports_nothing(browser: Browser, tmp_path: Path) -> None:
+    tag = CliRunner().invoke(command, ["client-js", "--write", str(tmp_path)]).stdout
+    site = Site(tmp_path, {"/": f"<!doctype html><title>A page</title>{tag}", "/favicon.ico": ""})
+    site.shuffler("s", time.time)
+    with AppServer(site) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(f"{address}/")
+        outcomes = page.evaluate(
+            """async (address) => {
+              const client = new hubbub.Client(address, {trust: null, consent: true, background: false});
+              await client.flush({timeout: 5});
+              return [client.record("theme", "dark"), client.record("theme", "light")];
+            }""",
+            f"{address}/s",
+        )
+        assert outcomes == ["over_budget", "over_budget"]
+        assert len(said) == 1
+        assert said[0].startswith("hubbub: over_budget: ")
+        assert "the storage is new" in said[0]
         context.close()

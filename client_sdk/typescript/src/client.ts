@@ -42,6 +42,7 @@ export interface FlushOptions {
 }
 
 const MOST_NOTES = 100;
+const SPENT = "over_budget: this period has its report, a limit is reached, or the storage is new and waits for the next period; see ledger()";
 
 export class Client {
   readonly #device: Device;
@@ -109,6 +110,7 @@ export class Client {
       } else if (!(error instanceof Refused)) outcome = "no_durable_state";
     } finally {
       this.#count(outcome);
+      if (outcome === "over_budget") this.#say(SPENT);
     }
     return outcome;
   }

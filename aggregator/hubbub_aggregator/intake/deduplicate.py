@@ -143,7 +143,7 @@ class _Pair:
                     break
             left = ~found[maybe]
             if not left.all():
-                maybe, question = maybe[left], Question(question.hashed[left])
+                maybe, question = maybe[left], question.but(left)
 
     def more(self, count: int) -> int:
         """Bytes that the filter of another batch of this size would take."""

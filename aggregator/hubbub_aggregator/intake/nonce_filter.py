@@ -10,6 +10,7 @@ an outsider cannot choose nonces that collide.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hubbub_service_common.process.clock_and_entropy import entropy
@@ -57,7 +58,7 @@ class NonceFilter:
 
         self.name = object()
         self.capacity, self._secret, self._set = capacity, np.uint64(secret), _SET[words]
-        self.kind = secret, words
+        self.words, self.kind = words, (secret, words)
         """Filters of one kind look for a hash by the same bits, and those with as many blocks in the same place."""
         self.blocks = self.size_of(capacity, bits, words) * 8 // (words * _WORD)
         self._words = [np.zeros(self.blocks, np.uint64) for _ in range(words)]
@@ -91,15 +92,15 @@ class NonceFilter:
         import numpy as np
 
         (words,), size, maybe = self._words, len(ordered), list[Any]()
-        at, bits, changed = np.empty(size, np.intp), np.empty(size, np.uint64), np.empty(size, np.uint64)
+        at, changed = np.empty(size, np.intp), np.empty(size, np.uint64)
         for piece in _slices(size):
-            at[piece], bits[piece] = self.at(ordered[piece]), self.bits(ordered[piece], 0)
+            at[piece] = self.at(ordered[piece])
             found = words.take(at[piece])
-            maybe.append(np.flatnonzero((found & bits[piece]) == bits[piece]) + piece.start)
-            np.bitwise_or(found, bits[piece], out=changed[piece])
+            np.bitwise_or(found, self.bits(ordered[piece], 0), out=changed[piece])
+            maybe.append(np.flatnonzero(changed[piece] == found) + piece.start)
         same = np.flatnonzero(at[1:] == at[:-1])
         shared = np.concatenate((same, same + 1))  # some of them twice, which changes nothing
-        return Asked(self.name, _joined(maybe), at, changed, at[shared], bits[shared])
+        return Asked(self.name, _joined(maybe), at, changed, at[shared], self.bits(ordered[shared], 0))
 
     def add_asked(self, asked: Asked) -> None:
         """Add all hashes that were asked about. Nothing may have been added to this filter since then."""
@@ -113,20 +114,17 @@ class NonceFilter:
         """The positions of the hashes that may have been added. The others were not."""
         import numpy as np
 
-        at, bits, found = question.places(self), question.bits(self), list[Any]()
-        for piece in _slices(len(at)):
-            first = self._words[0].take(at[piece])
-            some = np.flatnonzero((first & bits[piece]) == bits[piece]) + piece.start
-            for number in range(1, len(self._words)):
-                some = some[self._have(question.hashed[some], number)]
+        places, (first, *others), found = question.places(self), question.bits(self), list[Any]()
+        for piece in _slices(len(places)):
+            bits = first[piece]
+            some = np.flatnonzero((self._words[0].take(places[piece]) & bits) == bits) + piece.start
+            at = places[some]
+            for words, bits_of in zip(self._words[1:], others, strict=True):
+                bits = bits_of[some]
+                have = (words.take(at) & bits) == bits
+                some, at = some[have], at[have]
             found.append(some)
         return _joined(found)
-
-    def _have(self, hashed: Hashes, number: int) -> NDArray[np.bool_]:
-        """Which of the hashes may have been added, judged by this word of each block."""
-        bits = self.bits(hashed, number)
-        found: NDArray[np.bool_] = (self._words[number].take(self.at(hashed)) & bits) == bits
-        return found
 
     def at(self, hashed: Hashes) -> NDArray[np.intp]:
         """The block of each hash. Sorted hashes have sorted blocks."""
@@ -152,7 +150,16 @@ class Question:
     def __init__(self, hashed: Hashes) -> None:
         self.hashed = hashed
         self._places: tuple[object, NDArray[np.intp]] | None = None
-        self._bits: tuple[object, Hashes] | None = None
+        self._bits: tuple[object, list[Hashes]] | None = None
+
+    def but(self, left: NDArray[np.bool_]) -> Question:
+        """The same with those hashes only that are left."""
+        fewer = Question(self.hashed[left])
+        if self._places is not None:
+            fewer._places = self._places[0], self._places[1][left]
+        if self._bits is not None:
+            fewer._bits = self._bits[0], [bits[left] for bits in self._bits[1]]
+        return fewer
 
     def places(self, filter_: NonceFilter) -> NDArray[np.intp]:
         """The block of each hash in this filter."""
@@ -160,10 +167,11 @@ class Question:
             self._places = filter_.blocks, _piecewise(filter_.at, self.hashed)
         return self._places[1]
 
-    def bits(self, filter_: NonceFilter) -> Hashes:
-        """The bits of each hash in the first word of its block."""
+    def bits(self, filter_: NonceFilter) -> list[Hashes]:
+        """The bits of each hash in each word of its block."""
         if self._bits is None or self._bits[0] != filter_.kind:
-            self._bits = filter_.kind, _piecewise(lambda piece: filter_.bits(piece, 0), self.hashed)
+            bits = [_piecewise(partial(filter_.bits, number=number), self.hashed) for number in range(filter_.words)]
+            self._bits = filter_.kind, bits
         return self._bits[1]
 
 

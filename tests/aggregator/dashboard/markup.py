@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 __all__ = ["Element", "Page"]
 
-_VOID = {"meta", "link", "input", "br", "hr", "img"}
+_VOID = {"meta", "link", "input", "br", "hr", "img", "source"}
 
 
 @dataclass

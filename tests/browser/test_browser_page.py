@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -19,6 +20,7 @@ from hubbub.metric_types import registered
 from hubbub_cli.browser_page import server
 from hubbub_cli.browser_page.server import BrowserPage
 from hubbub_client.testing import MemoryTransport
+from tests.browser.page_content import axe, overflow
 from tests.browser.sdk_site import Site
 from tests.client.test_sdk_snippet import in_a_period_that_lasts
 from tests.shuffler.process import AppServer
@@ -89,6 +91,11 @@ def test_each_metric_has_something_to_press_and_nothing_happens_without_consent(
         for metric in codebook.metrics:
             assert pressed(page, metric.name) == "recorded"
         expect(page.locator("#reports tr")).to_have_count(len(codebook.metrics))
+        for width in (1100, 360):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.emulate_media(color_scheme="dark" if width < 500 else "light")
+            assert axe(page) == []
+            assert overflow(page) == []
         assert page.get_by_role("button", name="Bring a crowd").is_visible() is False
         page.get_by_role("button", name="Switch off").click()
         page.get_by_text("Nothing is kept").first.wait_for()
@@ -134,6 +141,14 @@ def test_it_answers_this_machine_only_and_says_why_not_to_others() -> None:
         assert "default-src 'none'" in home.headers["content-security-policy"]
         (script,) = re.findall(r'src="(/hubbub-[^"]+)"', home.text)
         assert asking.get(script).headers["access-control-allow-origin"] == "*"
+
+
+def test_it_listens_on_loopback_and_says_so_if_its_port_is_taken() -> None:
+    with BrowserPage(0) as one, BrowserPage() as two, BrowserPage() as three:
+        assert all(page._server.server_address[0] == "127.0.0.1" for page in (one, two, three))
+        assert len({one.address, two.address, three.address}) == 3
+        with pytest.raises(click.ClickException, match=r"is in use: .* --page-port"):
+            BrowserPage(int(one.address.rpartition(":")[2]))
 
 
 def test_the_shuffler_is_told_of_the_page_beside_the_origins_that_were_given() -> None:

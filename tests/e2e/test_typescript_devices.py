@@ -1,7 +1,7 @@
 """JavaScript and Python devices in one batch of a real `hubbub up`: one estimate, for every type by every mechanism.
 
 An estimate fails if it is more than 8 standard errors off. Counts of 300 reports that have a probability of at least
-0.07 each are that far off with probability below 1e-9, by Chernoff's bound; so are all 110 of them below 1e-6.
+0.07 each are that far off with probability below 1e-9, by Chernoff's bound: a thousand of them with less than 1e-6.
 """
 
 from __future__ import annotations

@@ -60,6 +60,16 @@ values = {json.dumps(_LONG)}
 epsilon = 1.0
 missing = "{_LONG[0]}"
 """
+_BINS = """
+[metrics.open_ms]
+type = "distribution"
+bounds = [1, 10000]
+bins = 16
+edges = "log"
+unit = "ms"
+epsilon = 2.0
+description = "How long it took to open a photo"
+"""
 
 
 @dataclass(frozen=True)
@@ -196,7 +206,9 @@ def _welcome() -> str:
 def _released(folder: Path) -> Iterator[tuple[Aggregator, str]]:
     """An aggregator with five periods: of one nothing came, another one was too small, and one is open."""
     text = (
-        _without_dates(GAME.read_text(encoding="utf-8")).replace("device_epsilon = 6.0", "device_epsilon = 9.0") + _HARD
+        _without_dates(GAME.read_text(encoding="utf-8")).replace("device_epsilon = 6.0", "device_epsilon = 12.0")
+        + _HARD
+        + _BINS
     )
     start(folder, text, (_FIRST - 1) * _SECONDS + 1.0).close()
     service = start(folder, text, float(_NOW), single_operator=True)
@@ -208,6 +220,7 @@ def _released(folder: Path) -> Iterator[tuple[Aggregator, str]]:
         crowd.numbers("load_ms", period, 800 + 50 * number, 250, 2000)
         crowd.numbers("levels", period, 4, 2, 2000)
         crowd.shares("camera", period, 1 / np.arange(1.0, 31), 6000)
+        crowd.shares("open_ms", period, np.exp(-((np.arange(16) - 8.0 - number) ** 2) / 8), 4000)
     for metric in ("crashed", "difficulty"):
         crowd.discard(metric, _FIRST + 2)
     with served_by_http(service) as address:
@@ -230,6 +243,9 @@ def _of_an_aggregator(folder: Path) -> dict[str, str]:
         "query-long-list": ["camera"],
         "query-long-list-series": ["camera", "--series", "--top", "2"],
         "query-postprocessed": ["difficulty", "--postprocess", "norm_sub"],
+        "query-distribution": ["open_ms", "--quantiles", "0.5,0.95"],
+        "query-distribution-series": ["open_ms", "--series"],
+        "query-compare-distribution": ["open_ms", "--compare", *ranges],
         "query-compare-boolean": ["crashed", "--compare", *ranges],
         "query-compare-mean": ["load_ms", "--compare", *ranges],
         "query-nothing-released": ["m" * 64],

@@ -30,7 +30,18 @@ if TYPE_CHECKING:
     from hubbub.mechanisms import Interval, Mechanism, Tally
     from hubbub.mechanisms.base import Population
 
-__all__ = ["Asked", "Below", "Limits", "Quantile", "RangeShare", "Summary", "refuse_impossible", "shift", "summarise"]
+__all__ = [
+    "Asked",
+    "Below",
+    "Limits",
+    "Quantile",
+    "RangeShare",
+    "Summary",
+    "quantile_of",
+    "refuse_impossible",
+    "shift",
+    "summarise",
+]
 
 USUAL_QUANTILES = (0.5, 0.9, 0.95, 0.99)
 MOST_ASKED = 64
@@ -192,13 +203,13 @@ def _quantile(q: float, values: NDArray[np.float64], tests: Interval, edges: Seq
     start, end = int(kept[0]), int(kept[-1])
     return Quantile(
         q,
-        _point(q, values, edges),
+        quantile_of(q, values, edges),
         float(edges[start]) if start > 0 else None,
         float(edges[end + 1]) if end < len(edges) - 2 else None,
     )
 
 
-def _point(q: float, values: NDArray[np.float64], edges: Sequence[float]) -> float:
+def quantile_of(q: float, values: NDArray[np.float64], edges: Sequence[float]) -> float:
     """Where the shares below the edges, made to rise, reach q: linear within a bin."""
     import numpy as np
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from hubbub.accounting import Guarantee
 from hubbub.simulation import Column, Scores, Trial
+from hubbub_cli.simulator.bins_outcome import summary_of
 from hubbub_cli.simulator.in_process_services import Pipeline
 from hubbub_cli.simulator.outcome_text_and_json import Outcome
 from hubbub_cli.simulator.release_prediction import Verdict, parts_of
@@ -65,7 +66,9 @@ def trial(metric: Metric, answer: Any, held: Sequence[object]) -> Trial:
     # a missing limit counts as infinite
     low, high = np.nan_to_num(found["low"], nan=-math.inf), np.nan_to_num(found["high"], nan=math.inf)
     truth = column.truth(column.held(np.ones(len(held), np.int64)))
-    return Trial(answer["reports"], truth, found["estimate"], found["stderr"], low, high)
+    bins = answer.get("bins")
+    summary = None if bins is None else summary_of(bins)
+    return Trial(answer["reports"], truth, found["estimate"], found["stderr"], low, high, summary)
 
 
 def _verdict(metric: Metric, answer: Any) -> Verdict:

@@ -164,7 +164,13 @@ class Pipeline:
         if found.get("type") == _NOTHING:
             return None
         answer.raise_for_status()
-        return found["segments"][-1]
+        segment = found["segments"][-1]
+        if any(axis["edges"] for axis in segment["axes"]):
+            more = urlencode({**asked, "simultaneous": "false"})
+            bins = await self._client.get(f"/v1/metrics/{name}/distribution?{more}")
+            bins.raise_for_status()
+            segment["bins"] = bins.json()["segments"][-1]
+        return segment
 
     def _stop(self) -> None:
         try:

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from hubbub.shown import clipped
+from hubbub_cli.simulator.bins_outcome import bins_document, bins_lines
 from hubbub_cli.terminal import estimate_bars
 from hubbub_cli.terminal.round_up import above
 from hubbub_cli.terminal.wrapped_text import wrapped
@@ -50,11 +51,15 @@ class Outcome:
 
     def document(self) -> dict[str, Any]:
         """The metric in the JSON answer."""
-        return {
+        known = {
             "type": self.metric.type,
             "mechanism": self.metric.mechanism.name,
             "reports": self.first.reports,
             "privacy": self.privacy(),
+        }
+        if self.first.summary is not None:
+            return known | bins_document(self.metric, self.scores, self.first, self.first.summary)
+        return known | {
             "values": self.rows(range(len(self.first.truth))),
             "coverage": self.scores.coverage,
         }
@@ -130,6 +135,8 @@ class Outcome:
         many = f"{scores.intervals:,}" + (f" in {scores.trials:,} repeats" if scores.trials > 1 else "")
         sure = f"{100 * self.confidence:.10g}% intervals, each value by itself"
         yield wrapped(f"{sure}: {scores.coverage:.1%} of {many} hold the truth")
+        if self.first.summary is not None:
+            yield from map(wrapped, bins_lines(self.metric, scores, self.first, self.first.summary))
         would = "" if self.verdict.released else "would be "
         shuffled, colluding = self.promises()
         yield f"privacy: {would}{shuffled}"

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hubbub.bins_summary import Asked
 from hubbub.errors import InvalidParameter
 from hubbub.randomness import WORD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hubbub.bins_summary import Summary
     from hubbub.codebook import Metric
     from hubbub.mechanisms._crowd_simulation import CrowdRandomness
     from hubbub.simulation.rows_as_devices import Column
@@ -30,6 +32,13 @@ class Trial:
     stderr: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    summary: Summary | None = None
+    """Of a number in bins: quantiles, mean, and shares below the edges, each with limits of its own."""
+
+    @property
+    def below(self) -> NDArray[np.float64]:
+        """The true shares below the edges of bins."""
+        return np.cumsum(self.truth)[:-1]
 
     @property
     def error(self) -> NDArray[np.float64]:
@@ -54,7 +63,8 @@ def run(column: Column, held: NDArray[np.int64], rng: CrowdRandomness, confidenc
         )
     tally = metric.mechanism.simulate(column.inputs, held, rng)
     found, limits = metric.estimate(tally), metric.interval(tally, confidence)
-    return Trial(reports, column.truth(held), found.values, found.stderr, limits.low, limits.high)
+    summary = metric.summary(tally, Asked(confidence, simultaneous=False))
+    return Trial(reports, column.truth(held), found.values, found.stderr, limits.low, limits.high, summary)
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +80,10 @@ class Scores:
     covered: int = 0
     largest: float = 0.0
     """Largest error of any value in any trial."""
+    edges: int = 0
+    """How many shares below edges were looked at, over all trials. 0 for a metric without bins."""
+    _edge_squares: float = 0.0
+    _edges_covered: int = 0
     _squares: float = 0.0
     _stated: float = 0.0
     _recalls: list[float] = field(default_factory=list)
@@ -79,6 +93,11 @@ class Scores:
         self.trials += 1
         self.intervals += len(trial.truth)
         self.covered += int(trial.covered.sum())
+        if trial.summary is not None:
+            found = np.array([[one.estimate, one.low, one.high] for one in trial.summary.below]).T
+            self.edges += len(trial.below)
+            self._edge_squares += float(((found[0] - trial.below) ** 2).sum())
+            self._edges_covered += int(((found[1] <= trial.below) & (trial.below <= found[2])).sum())
         self.largest = max(self.largest, float(np.abs(trial.error).max()))
         self._squares += float((trial.error**2).sum())
         self._stated += float((trial.stderr**2).sum())
@@ -100,6 +119,16 @@ class Scores:
     def stated(self) -> float:
         """The same mean, of the standard errors that the estimates state."""
         return float(np.sqrt(self._stated / self.intervals))
+
+    @property
+    def cdf_mse(self) -> float:
+        """Mean squared error of the shares below edges."""
+        return self._edge_squares / self.edges
+
+    @property
+    def cdf_coverage(self) -> float:
+        """Share of the intervals of shares below edges, each by itself, that contain the truth."""
+        return self._edges_covered / self.edges
 
     @property
     def coverage(self) -> float:

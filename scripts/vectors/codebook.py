@@ -279,6 +279,14 @@ type = "distribution"
 edges = [0, 0.5, 2.5, 1e3]
 epsilon = 1
 mechanism = "subset"
+
+[metrics.levels]
+type = "count"
+cap = 500
+bins = 12
+missing = 0
+epsilon = 1
+mechanism = { name = "tree", sets = [[1, 3, 40000], [4, 1, 25536]] }
 """
 """Bins of each kind, with each mechanism over bins. Components are named, as every mechanism is."""
 

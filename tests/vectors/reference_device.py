@@ -474,6 +474,7 @@ REDUCERS = {
     "category": {"first", "last", "most_common", "reservoir"},
     "mean": {"first", "last", "sum", "max", "min", "mean", "median", "count", "reservoir"},
     "distribution": {"first", "last", "sum", "max", "min", "mean", "median", "count", "reservoir"},
+    "count": {"sum", "first", "last", "max", "min", "count", "reservoir"},
 }
 
 
@@ -788,7 +789,13 @@ COMMON = set(
     enabled description owner expires
     """.split()  # noqa: SIM905
 )
-OF_TYPE = {"boolean": set[str](), "category": {"values", "other"}, "mean": {"bounds"}, "distribution": {"edges"}}
+OF_TYPE = {
+    "boolean": set[str](),
+    "category": {"values", "other"},
+    "mean": {"bounds"},
+    "distribution": {"edges"},
+    "count": {"edges"},
+}
 NOT_IN_ID = {"id", "min_batch", "enabled", "description", "owner", "expires", "unit", "notes"}
 
 
@@ -827,7 +834,7 @@ def read_metric(m: Any, collection: str, period: int, *, bundled: bool = True) -
     """The metric, if every rule of it holds."""
     require(isinstance(m, dict) and m.get("type") in tuple(OF_TYPE), "the type is not known")
     kind = m["type"]
-    numbers = kind in {"mean", "distribution"}
+    numbers = kind in {"mean", "distribution", "count"}
     may = {"notes"} | ({"unit"} if numbers else set())
     must = COMMON | OF_TYPE[kind]
     require(must <= set(m) <= must | may, "members are missing or unknown")
@@ -842,7 +849,7 @@ def read_metric(m: Any, collection: str, period: int, *, bundled: bool = True) -
     if kind == "mean":
         ends = m["bounds"]
         require(isinstance(ends, list) and len(ends) == 2, "bounds")
-    if kind == "distribution":
+    if kind in {"distribution", "count"}:
         require(isinstance(m["edges"], list) and 3 <= len(m["edges"]) <= 257, "edges")
         edges = list(map(decimal, m["edges"]))
         require(all(one < two for one, two in pairwise(edges)), "edges are not in order")

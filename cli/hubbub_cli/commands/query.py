@@ -123,7 +123,7 @@ def query(
             more = ",".join(filter(None, [shares, *distributions.groups(shown.newest)]))
             found = read(NumberDistribution, client.json(path(metric, "distribution"), about | {"ranges": more}))
             estimate_bars.echo(estimates.estimate(distributions.grouped(shown, found)))
-            estimate_bars.echo("\n" + distributions.distribution(found, shares))
+            estimate_bars.echo("\n" + distributions.in_words(found, shares))
         else:
             estimate_bars.echo(_SHOWN[kind](answer))
 

@@ -11,7 +11,7 @@ from hubbub_cli.terminal.table import table
 from hubbub_cli.terminal.wrapped_text import wrapped
 from hubbub_query import Estimate, Limits, NumberDistribution, NumberSegment, Segment, Shown, Value
 
-__all__ = ["distribution", "grouped", "groups"]
+__all__ = ["grouped", "groups", "in_words"]
 
 
 _MOST_GROUPS = 20
@@ -60,7 +60,7 @@ def _edge(number: float) -> str:
     return f"{number:,.6g}".replace("-", MINUS)
 
 
-def distribution(answer: NumberDistribution, ranges: str | None = None) -> str:
+def in_words(answer: NumberDistribution, ranges: str | None = None) -> str:
     """What is asked of a number in bins, below its histogram."""
     many = len([text for text in (ranges or "").split(",") if text.strip()])
     return "\n".join(_of(answer.newest, answer, many))

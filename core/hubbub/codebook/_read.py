@@ -50,7 +50,7 @@ Build: TypeAlias = Callable[[object, Fraction, Domain, int | None], Mechanism[An
 """(the `mechanism` key or None, epsilon, domain, longest report) -> the mechanism."""
 
 LARGEST_BATCH = 1_000_000
-_COUNTS = frozenset({"count", "counter", "sum", "total", "integer", "int", "number"})
+_COUNTS = frozenset({"counter", "sum", "total", "integer", "int", "number"})
 """What other products call the type of a number of events."""
 DEFAULT_HONEST = Fraction(9, 10)
 DEFAULT_FORWARD_HORIZON = duration_seconds("7d")

@@ -17,7 +17,7 @@ from hubbub.metric_types.base import Declared, Key, MetricType
 
 __all__ = ["LATER", "Declared", "Key", "MetricType", "metric_type", "names", "register", "registered"]
 
-_SHIPPED = ("boolean", "category", "mean", "distribution")
+_SHIPPED = ("boolean", "category", "mean", "distribution", "count")
 """Each is defined in the module of the same name here."""
 LATER = ("strings",)
 """Planned types. Until they exist, the codebook reader refuses them with a message of their own."""

@@ -13,9 +13,17 @@ from itertools import pairwise
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Bins, Bounds
 from hubbub.metric_types._exact_numbers import exact
+from hubbub.metric_types.base import Key
 
-__all__ = ["are_log", "edges_between", "listed_edges"]
+__all__ = ["BINS", "USUAL_BINS", "are_log", "edges_between", "listed_edges", "number_of_bins", "whole_number_edges"]
 
+USUAL_BINS = 64
+BINS = Key(
+    "bins",
+    "a whole number from 2 to 256, such as 64",
+    "64",
+    "Distribution and count: how many bins. More bins give a finer picture, and each a larger error.",
+)
 LINEAR, LOG = "linear", "log"
 _LINEAR_DIGITS, _LOG_DIGITS = 12, 5
 
@@ -71,6 +79,25 @@ def listed_edges(value: object) -> tuple[Fraction, ...]:
     Bins(len(edges) - 1)
     Bounds(edges[0], edges[-1])
     return edges
+
+
+def whole_number_edges(cap: int, bins: int) -> tuple[Fraction, ...]:
+    """Bins of the whole numbers from 0 to `cap`: of one number each or, if those are too many, of about equal ratios
+    from the number on where that is wider than one."""
+    if cap < bins:
+        return tuple(map(Fraction, range(cap + 2)))
+    fine, edges, top = Context(prec=50), [0, 1], cap + 1
+    for left in range(bins - 1, 0, -1):
+        ratio = fine.power(fine.divide(Decimal(top), Decimal(edges[-1])), fine.divide(Decimal(1), Decimal(left)))
+        edges.append(max(edges[-1] + 1, int(fine.multiply(Decimal(edges[-1]), ratio).to_integral_value())))
+    return (*map(Fraction, edges[:-1]), Fraction(top))
+
+
+def number_of_bins(value: object) -> int:
+    """A number of bins, as read from a codebook."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidParameter(f"expected a whole number, got {value!r}")
+    return Bins(value).size
 
 
 def are_log(edges: tuple[Fraction, ...]) -> bool:

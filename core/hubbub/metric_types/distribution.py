@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Bins, Bounds
-from hubbub.metric_types._bin_edges import LINEAR, LOG, edges_between, listed_edges
+from hubbub.metric_types._bin_edges import BINS, LINEAR, LOG, USUAL_BINS, edges_between, listed_edges, number_of_bins
 from hubbub.metric_types._binned_number import BinnedNumber
 from hubbub.metric_types._exact_numbers import UNIT, a_unit
 from hubbub.metric_types._recorded_numbers import BOUNDS, NUMBER_REDUCERS, two_bounds
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Distribution"]
 
-USUAL_BINS = 64
-
 
 @register("distribution")
 @dataclass(frozen=True, slots=True)
@@ -33,12 +31,7 @@ class Distribution(BinnedNumber):
     meaning: ClassVar[str] = "a number in bins; its histogram, quantiles, ranges and mean"
     keys: ClassVar[tuple[Key, ...]] = (
         BOUNDS,
-        Key(
-            "bins",
-            "a whole number from 2 to 256, such as 64",
-            "64",
-            "Distribution only: how many bins. More bins give a finer picture, and each a larger error.",
-        ),
+        BINS,
         Key(
             "edges",
             '"linear" or "log", or a list of rising numbers, such as [0, 100, 250, 1000]',
@@ -93,7 +86,7 @@ class Distribution(BinnedNumber):
 
 def _between(table: Table) -> tuple[Fraction, ...] | None:
     bounds = table.need("bounds", two_bounds)
-    bins = table.take("bins", _number_of_bins, USUAL_BINS)
+    bins = table.take("bins", number_of_bins, USUAL_BINS)
     scale = table.take("edges", _scale, LINEAR)
     if bounds is None:
         return None
@@ -102,12 +95,6 @@ def _between(table: Table) -> tuple[Fraction, ...] | None:
     except InvalidParameter as error:
         table.fault("bounds" if scale == LOG else "bins", error.problem, error.fix)
         return None
-
-
-def _number_of_bins(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidParameter(f"expected a whole number, got {value!r}")
-    return Bins(value).size
 
 
 def _scale(value: object) -> str:

@@ -25,7 +25,18 @@ from tests.support.paths import ROOT
 VECTORS: list[dict[str, Any]] = json.loads((ROOT / "tests" / "vectors" / "v1" / "codebook.json").read_bytes())
 EXAMPLE = ROOT / "examples" / "metrics.toml"
 FULL = VECTORS[0]["toml"]
-NAMES = ["every-type", "smallest", "matrix", "unit", "mechanisms", "characters", "numbers", "reducers"]
+NAMES = [
+    "every-type",
+    "smallest",
+    "matrix",
+    "unit",
+    "mechanisms",
+    "characters",
+    "numbers",
+    "reducers",
+    "total",
+    "distributions",
+]
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=NAMES)

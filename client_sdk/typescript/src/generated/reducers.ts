@@ -5,4 +5,5 @@ export const REDUCERS: Record<string, string> = {
   category: "first last most_common reservoir",
   mean: "mean first last sum max min median count reservoir",
   distribution: "mean first last sum max min median count reservoir",
+  count: "sum first last max min count reservoir",
 };

@@ -24,7 +24,7 @@ import { require } from "./refused.ts";
 export interface Metric {
   readonly id: string;
   readonly name: string;
-  readonly type: "boolean" | "category" | "mean" | "distribution";
+  readonly type: "boolean" | "category" | "mean" | "distribution" | "count";
   readonly epsilon: Fraction;
   readonly mechanism: Mechanism;
   readonly parameters: Parameters;
@@ -138,7 +138,7 @@ export const metricId = async (document: Members, collection: string, period: nu
 
 const COMMON =
   "id name type epsilon mechanism report_bytes reduce share share_threshold missing memoize min_batch enabled description owner expires";
-const OF_TYPE: Record<string, string> = { boolean: "", category: " values other", mean: " bounds", distribution: " edges" };
+const OF_TYPE: Record<string, string> = { boolean: "", category: " values other", mean: " bounds", distribution: " edges", count: " edges" };
 
 /** The ends of a range of numbers, from all the numbers that divide it. */
 const bounds = (m: Members, numbers: readonly Fraction[]): readonly [Fraction, Fraction] => {
@@ -158,7 +158,7 @@ export const readMetric = async (m: Json, collection: string, period: number, bu
   require(isObject(m) && typeof m.type === "string" && Object.hasOwn(OF_TYPE, m.type), "the type is not known");
   const type = m.type as Metric["type"];
   const mean = type === "mean";
-  const binned = type === "distribution";
+  const binned = OF_TYPE[type] === " edges";
   require(hasMembers(m, COMMON + OF_TYPE[type], mean || binned ? "unit notes" : "notes"), "members are missing or unknown");
   require(matches(m.name, /^[a-z][a-z0-9_]{0,63}$/), "name");
   require(!Object.hasOwn(m, "notes") || isObject(m.notes), "notes");

@@ -330,7 +330,6 @@ def test_every_fault_is_found_in_one_go() -> None:
         ('type = "boolean"', "epsilon", "missing", "add epsilon"),
         ('type = "bool"\nepsilon = 1', "type", "is not one of", "did you mean 'boolean'"),
         ('type = "strings"\nepsilon = 1', "type", "not supported yet", "wait"),
-        ('type = "strings"\nepsilon = 1', "type", "not supported yet", "wait"),
         (BOOLEAN + "memoize = true", "memoize", "not supported yet", "remove it"),
         ('type = "boolean"\nepsilon = nan', "epsilon", "finite", "0.0001 to 30"),
         ('type = "boolean"\nepsilon = inf', "epsilon", "finite", "0.0001 to 30"),

@@ -102,4 +102,4 @@ def _a_cap(value: object) -> int:
     )
     if not 1 <= whole <= LARGEST_CAP:
         raise InvalidParameter(f"expected a whole number from 1 to {LARGEST_CAP:,}, got {value!r}")
-    return int(value)
+    return value

@@ -14,7 +14,7 @@ from hubbub_query import Estimate, Limits, NumberDistribution, NumberSegment, Se
 __all__ = ["grouped", "groups", "in_words"]
 
 
-_MOST_GROUPS = 20
+_MOST_GROUPS = 24
 """Rows of a histogram that fit a screen."""
 
 
@@ -30,7 +30,8 @@ def grouped(answer: Estimate, found: NumberDistribution) -> Estimate:
     """The estimate with a value for each group of bins; the limits of all of them hold together."""
     segment, axis = answer.newest, answer.newest.axes[0]
     shares = found.newest.ranges[-len(groups(segment)) :]
-    labels = tuple(f"{_edge(one.lower)} to {_edge(one.upper)}" for one in shares)
+    is_each = len(shares) == len(axis.labels)
+    labels = axis.labels if is_each else tuple(f"{_edge(one.lower)} to {_edge(one.upper)}" for one in shares)
     values = tuple(
         Value(
             value=label,

@@ -97,9 +97,7 @@ class CappedCount(BinnedNumber):
 
 
 def _a_cap(value: object) -> int:
-    whole = (
-        int(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) and value == int(value) else 0
-    )
-    if not 1 <= whole <= LARGEST_CAP:
+    number = 0 if isinstance(value, bool) or not isinstance(value, int) else value
+    if not 1 <= number <= LARGEST_CAP:
         raise InvalidParameter(f"expected a whole number from 1 to {LARGEST_CAP:,}, got {value!r}")
-    return value
+    return number

@@ -10,6 +10,7 @@ from hubbub.shortening import shortened
 from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.api_client import Problem
 from hubbub_aggregator.dashboard.mechanism_wording import of_version, paragraph
+from hubbub_aggregator.dashboard.pages.metric_bins import BinsView, bins_of, bins_view
 from hubbub_aggregator.dashboard.pages.metric_charts import differences, picture
 from hubbub_aggregator.dashboard.pages.metric_questions import (
     Change,
@@ -40,6 +41,7 @@ from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
     from hubbub_aggregator.dashboard.pages.page_context import Figure
+    from hubbub_aggregator.models.distribution import NumberDistribution
     from hubbub_aggregator.models.estimate import Segment
     from hubbub_aggregator.models.estimated_values import ValueModel
     from hubbub_aggregator.models.metrics import MetricList, NamedMetric
@@ -108,6 +110,8 @@ class MetricPage:
     has_discarded: bool
     has_edits: bool
     change: Change | None
+    bins: BinsView | None
+    """Of a number in bins."""
     problem: str
     ranges: list[Choice]
     comparisons: list[Choice]
@@ -160,7 +164,8 @@ async def metric_page(site: Site, name: str, asked: Asked) -> MetricPage:
         return _with_gaps(replace(page, problem=problem.detail), await gaps_of(site, metric, asked.since, asked.until))
     series = await series_of(site, metric, asked, calendar, span)
     change = await change_of(site, metric, asked) if asked.compare_from and asked.compare_to else None
-    return await site.drawer.run(_drawn_page, site, page, estimate, series, change)
+    bins = await bins_of(site, metric, asked, estimate)
+    return await site.drawer.run(_drawn_page, site, page, estimate, series, change, bins)
 
 
 def _with_gaps(page: MetricPage, found: tuple[list[Gap], int]) -> MetricPage:
@@ -185,6 +190,7 @@ def _empty_page(site: Site, listing: MetricList, metric: NamedMetric, asked: Ask
         has_discarded=False,
         has_edits=False,
         change=None,
+        bins=None,
         problem="",
         ranges=[],
         comparisons=[],
@@ -221,7 +227,14 @@ def _editions(site: Site, metric: NamedMetric, calendar: Calendar) -> list[Editi
     return found
 
 
-def _drawn_page(site: Site, page: MetricPage, estimate: Estimate, series: Series, change: Change | None) -> MetricPage:
+def _drawn_page(
+    site: Site,
+    page: MetricPage,
+    estimate: Estimate,
+    series: Series,
+    change: Change | None,
+    bins: NumberDistribution | None,
+) -> MetricPage:
     asked, name = page.asked, page.metric.name
     line = course(series, page.metric.versions, asked.confidence)
     if change is not None and change.answer is not None:
@@ -239,6 +252,7 @@ def _drawn_page(site: Site, page: MetricPage, estimate: Estimate, series: Series
         has_discarded=is_discarded,
         has_edits=len(series.segments) > 1,
         change=change,
+        bins=None if bins is None else bins_view(bins),
         complete=estimate.complete,
         note=estimate.privacy.note,
     )

@@ -55,6 +55,7 @@ def test_a_block_fits_the_example_and_the_linter_says_only_what_the_page_says(bl
 # -- the plans
 
 
+@pytest.mark.full  # ten seconds of searches; every day the screens of the commands have a plan
 def test_the_plans_on_the_page_are_what_plan_prints() -> None:
     written = PAGE.read_text(encoding="utf-8")
     assert make_recipe_plans.main() == written, "python -m scripts.make_recipe_plans"

@@ -85,7 +85,7 @@ def _quantile(one: Quantile, metric: Metric) -> QuantileModel:
 
 def quantile_in_words(q: float, low: float | None, high: float | None, unit: str) -> str:
     """A quantile for a person: "half of the devices are below 420 to 480 ms"."""
-    share, behind = _NAMES.get(q, f"{100 * q:g} %"), unit and f" {unit}"
+    share, behind = _NAMES.get(q, f"{100 * q:g}%"), unit and f" {unit}"
     who = f"{share} of the devices are"
     if low is None and high is None:
         return f"too few reports to say below what {who}"

@@ -10,8 +10,10 @@ import { DAMAGED, type Note, type Rows, type Storage } from "../device/storage.t
 const FILE = "hubbub-client.sqlite3";
 const OFF = "hubbub.disabled";
 const VERSION = 1;
-/** Milliseconds that a transaction waits for one of another process. */
-const BUSY = 2000;
+/** Milliseconds that this process stands still for a transaction of another one; and those after which one that tries
+ * again and again gives up. */
+const BUSY = 100;
+const PATIENCE = 10_000;
 const CORRUPT = 11;
 const NOT_A_DATABASE = 26;
 
@@ -46,7 +48,8 @@ export class SqliteStorage implements Storage {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     closeSync(openSync(this.#path, "a", 0o600));
     const database = new DatabaseSync(this.#path);
-    database.exec(`PRAGMA busy_timeout=${busy}; PRAGMA journal_mode=WAL; PRAGMA synchronous=${level}; PRAGMA secure_delete=ON`);
+    // To open a file waits for other processes that do the same.
+    database.exec(`PRAGMA busy_timeout=${BUSY}; PRAGMA journal_mode=WAL; PRAGMA synchronous=${level}; PRAGMA secure_delete=ON`);
     const { user_version: version } = database.prepare("PRAGMA user_version").get() as { user_version: number };
     if (version > VERSION) {
       database.close();
@@ -59,6 +62,7 @@ export class SqliteStorage implements Storage {
           "CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;" +
           `PRAGMA user_version=${VERSION}; COMMIT`,
       );
+    database.exec(`PRAGMA busy_timeout=${busy}`);
     this.#file = statSync(this.#path).ino;
     return database;
   }
@@ -83,8 +87,21 @@ export class SqliteStorage implements Storage {
     this.#durable.prepare("INSERT OR REPLACE INTO rows VALUES (?, ?)").run(DAMAGED, "true");
   }
 
-  transact<T>(act: (rows: Rows) => T): Promise<T> {
-    return Promise.resolve().then(() => this.#mended(() => this.#transacted(act)));
+  async transact<T>(act: (rows: Rows) => T): Promise<T> {
+    for (const end = performance.now() + PATIENCE; ; ) {
+      let isBegun = false;
+      try {
+        return await this.#mended(() =>
+          this.#transacted((rows) => {
+            isBegun = true;
+            return act(rows);
+          }),
+        );
+      } catch (error) {
+        if (isBegun || !isBusy(error) || performance.now() > end) throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, BUSY / 5));
+    }
   }
 
   #transacted<T>(act: (rows: Rows) => T): T {
@@ -137,8 +154,16 @@ export class SqliteStorage implements Storage {
 
   forget(names: readonly string[]): void {
     if (!names.length) return;
-    const remove = this.#notes().prepare("DELETE FROM notes WHERE name = ?");
+    const database = (this.#durable ??= this.#open("FULL", BUSY));
+    try {
+      database.exec("BEGIN IMMEDIATE");
+    } catch (error) {
+      if (isBusy(error)) return; // they are remembered for as long as they are there, and the next cycle deletes them
+      throw error;
+    }
+    const remove = database.prepare("DELETE FROM notes WHERE name = ?");
     for (const name of names) if (!this.#late.delete(name)) remove.run(name);
+    database.exec("COMMIT");
   }
 
   isOff(): boolean {

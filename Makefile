@@ -62,8 +62,8 @@ soak: setup  ## memory of a shuffler under mixed load: make soak MINUTES=10
 faults: setup libfaketime  ## kill, stop and cut off both services under load and set wrong clocks, every report counted: tables in Markdown (two hours)
 	$(RUN)python -m tests.faults all
 
-world: setup  ## explore histories of a simulated world: MINUTES= JOBS= STORAGE=sqlite|redis; play one again: SEED= or SCRIPT=
-	$(RUN)python -m tests.world $(if $(MINUTES),--minutes $(MINUTES)) $(if $(JOBS),--jobs $(JOBS)) $(if $(STORAGE),--storage $(STORAGE)) $(if $(SEED),--seed $(SEED)) $(if $(SCRIPT),--script $(SCRIPT))
+world: setup  ## explore histories of a simulated world: MINUTES= JOBS= STORAGE=sqlite|redis; play one again: SEED= or SCRIPT=; real processes: KILLS=
+	$(RUN)python -m tests.world $(if $(MINUTES),--minutes $(MINUTES)) $(if $(JOBS),--jobs $(JOBS)) $(if $(STORAGE),--storage $(STORAGE)) $(if $(SEED),--seed $(SEED)) $(if $(SCRIPT),--script $(SCRIPT)) $(if $(KILLS),--real --kills $(KILLS))
 
 lock: setup  ## renew requirements.lock from pyproject.toml, and the other libraries' lock
 	$(RUN)uv pip compile pyproject.toml --extra server --extra query --extra dev --upgrade --generate-hashes --universal --no-emit-index-url --no-emit-package httpx2-jsfetch --no-header --quiet --output-file requirements.lock

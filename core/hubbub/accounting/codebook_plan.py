@@ -95,14 +95,11 @@ def plan(
     )
     delta = codebook.collection.release_delta
     released = [(p.metric.mechanism, p.guarantee.reports) for p in planned if p.released and p.guarantee]
-    return Plan(
-        codebook,
-        devices,
-        periods,
-        planned,
-        compose([(mechanism, honest, 1) for mechanism, honest in released], delta) if released else None,
-        compose([(mechanism, honest, periods) for mechanism, honest in released], delta) if released else None,
-    )
+    once = compose([(mechanism, honest, 1) for mechanism, honest in released], delta) if released else None
+    total = once  # of one period
+    if released and periods > 1:
+        total = compose([(mechanism, honest, periods) for mechanism, honest in released], delta)
+    return Plan(codebook, devices, periods, planned, once, total)
 
 
 def min_batch(metric: Metric, codebook: Codebook) -> int:

@@ -54,7 +54,9 @@ def test_a_new_release_changes_numbers_and_nothing_else(visitor: Visitor, releas
     page.wait_for_function(changed, arg=before)
     (there,) = re.findall(r"([\d,]+) reports", plain(before))
     assert f"{int(there.replace(',', '')) + 7_001:,} reports" in plain(card.inner_text())
-    assert page.evaluate(place) == stood
+    # a card may have become shorter: at the end of the page there is then less to scroll
+    room = page.evaluate("() => document.documentElement.scrollHeight - innerHeight")
+    assert page.evaluate(place) == [pytest.approx(min(stood[0], room), abs=1), stood[1]]
     assert page.locator("article.card").count() == 4
 
 

@@ -31,7 +31,7 @@ def started(told: dict[str, Any]) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("days", [2, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("days", [1, pytest.param(20, marks=pytest.mark.full)])
 def test_each_metric_is_drawn_once_in_a_period_by_all_processes(days: int, tmp_path: Path) -> None:
     rng = random.Random(days)
     site = Site(tmp_path)

@@ -6,6 +6,7 @@ error, but are biased. So they carry the name of their method and no variance.
     norm_sub   for a whole histogram: the nearest frequencies that are non-negative and sum to one
     base_cut   for the top of a long list: keep values clearly above the noise, set the rest to zero
     clip       each value on its own, into its range
+    projected  for bins in order: the shares whose sums fit the raw ones best, that are non-negative and sum to one
 
 (Wang, Lopuhaä-Zwakenberg, Li, Skoric and Li, "Locally Differentially Private Frequency Estimation with
 Consistency", NDSS 2020, arXiv 1905.08320, compare ten such methods; names as there.)
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Postprocessed", "base_cut", "clip", "norm_sub"]
+__all__ = ["Postprocessed", "base_cut", "clip", "norm_sub", "projected"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +71,27 @@ def clip(values: ArrayLike, lower: float = 0.0, upper: float = 1.0) -> Postproce
     if not lower < upper:
         raise InvalidParameter(f"clip needs lower below upper, got [{lower}, {upper}]")
     return Postprocessed(np.clip(_finite(values), lower, upper), "clip")
+
+
+def projected(values: ArrayLike, precision: ArrayLike) -> Postprocessed:
+    r"""The shares f >= 0 that sum to one with the least (f - v)' J (f - v), J the precision of the raw estimates v.
+
+    By accelerated projected gradients (Beck and Teboulle, SIAM J. Imaging Sciences 2, 2009), to 1e-9.
+    """
+    import numpy as np
+
+    raw, weights = _finite(values), np.asarray(precision, np.float64)
+    found = ahead = norm_sub(raw).values
+    step, speed = 1 / float(np.linalg.eigvalsh(weights)[-1]), 1.0
+    for _ in range(5_000):
+        after = norm_sub(ahead - step * (weights @ (ahead - raw))).values
+        faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
+        ahead = after + (speed - 1) / faster * (after - found)
+        moved = float(np.abs(after - found).max())
+        found, speed = after, faster
+        if moved < 1e-9:
+            break
+    return Postprocessed(found, "projected")
 
 
 def _finite(values: ArrayLike) -> NDArray[np.float64]:

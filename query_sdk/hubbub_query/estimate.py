@@ -25,7 +25,7 @@ class Segment(Shaped):
     periods: PeriodRange
     complete: bool
     interval: IntervalKind
-    postprocess: Literal["none", "norm_sub", "base_cut", "clip"]
+    postprocess: Literal["none", "norm_sub", "base_cut", "clip", "projected"]
     value_count: int
     """How many values the metric has; with `top`, not all of them are listed."""
     values: tuple[Value, ...]

@@ -24,7 +24,7 @@ ADDRESS = "http://127.0.0.1:8702"
 """Where `hubbub up` serves."""
 When: TypeAlias = str | date | datetime
 Population: TypeAlias = Literal["reports", "superpopulation"]
-Postprocess: TypeAlias = Literal["none", "norm_sub", "base_cut", "clip"]
+Postprocess: TypeAlias = Literal["none", "norm_sub", "base_cut", "clip", "projected"]
 _MOST_RECORDS = 1000
 
 

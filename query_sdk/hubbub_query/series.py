@@ -48,7 +48,7 @@ class Series(Tabular):
     population: Literal["reports", "superpopulation"]
     periods: PeriodRange
     complete: bool
-    postprocess: Literal["none", "norm_sub", "base_cut", "clip"]
+    postprocess: Literal["none", "norm_sub", "base_cut", "clip", "projected"]
     segments: tuple[SeriesSegment, ...]
     points: tuple[Point, ...]
     privacy: Privacy | None

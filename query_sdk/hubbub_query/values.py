@@ -106,4 +106,4 @@ class Shaped:
     order: Literal["size", "listed"]
     headline: Headline
     axes: tuple[Axis, ...]
-    postprocessing: tuple[Literal["none", "norm_sub", "base_cut", "clip"], ...]
+    postprocessing: tuple[Literal["none", "norm_sub", "base_cut", "clip", "projected"], ...]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.errors import InvalidParameter
-from hubbub.postprocess import base_cut, clip, norm_sub
+from hubbub.postprocess import base_cut, clip, norm_sub, projected
 
 values = st.lists(st.floats(-2, 2), min_size=1, max_size=30)
 
@@ -73,3 +73,20 @@ def test_clip_holds_each_value_in_its_range() -> None:
 def test_what_cannot_be_processed_is_refused(call: Any) -> None:
     with pytest.raises(InvalidParameter):
         call()
+
+
+def test_projected_shares_fit_the_precision_best() -> None:
+    """Beside random shares, and exactly where the raw ones are possible."""
+    rng = np.random.default_rng(2)
+    root = rng.normal(size=(6, 6))
+    precision = root @ root.T + np.eye(6)
+    raw = np.array([0.5, 0.4, -0.1, 0.3, -0.2, 0.1])
+    found = projected(raw, precision)
+    assert found.method == "projected"
+    assert found.values.min() >= 0
+    assert found.values.sum() == pytest.approx(1)
+    least = (found.values - raw) @ precision @ (found.values - raw)
+    for other in rng.dirichlet(np.ones(6), 2_000):
+        assert least <= (other - raw) @ precision @ (other - raw) + 1e-9
+    possible = np.array([0.1, 0.2, 0.3, 0.1, 0.2, 0.1])
+    assert np.allclose(projected(possible, precision).values, possible)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from hubbub.postprocess import base_cut, clip, norm_sub
+from hubbub.postprocess import base_cut, clip, norm_sub, projected
 from hubbub.refusals import Refused
 from hubbub.shown import clipped
 from hubbub_aggregator.analysis.answer_guarantee import privacy
@@ -132,7 +132,12 @@ def shaped(metric: Metric) -> dict[str, Any]:
             )
             for axis in shape.axes
         ],
-        "postprocessing": ["none", *(["norm_sub", "base_cut"] if shape.sums_to_one else []), "clip"],
+        "postprocessing": [
+            "none",
+            *(["norm_sub", "base_cut"] if shape.sums_to_one else []),
+            "clip",
+            *(["projected"] if shape.sums_to_one and metric.mechanism.precision() is not None else []),
+        ],
     }
 
 
@@ -246,10 +251,13 @@ def _postprocessed(metric: Metric, estimate: Estimated, method: Postprocess) -> 
         return None
     if method == "clip":
         return clip(estimate.values, *shape.limits).values
-    if not shape.sums_to_one:
-        raise Refused(
-            "invalid-query", f"{method} is for shares of a whole; {metric.name} is a {metric.type}: use clip or none"
-        )
+    precision = metric.mechanism.precision() if method == "projected" else None
+    if not shape.sums_to_one or (method == "projected" and precision is None):
+        fits = "bins in order" if method == "projected" else "shares of a whole"
+        said = f"{method} is for {fits}; {metric.name} is a {metric.type}: use clip or none"
+        raise Refused("invalid-query", said)
+    if precision is not None:
+        return projected(estimate.values, precision).values
     done = norm_sub(estimate.values) if method == "norm_sub" else base_cut(estimate.values, estimate.stderr)
     return done.values
 

@@ -12,7 +12,7 @@ from hubbub_aggregator.models.base import ResponseModel
 
 __all__ = ["AxisModel", "HeadlineModel", "IntervalKind", "Postprocess", "Shaped", "ShownModel", "ValueModel"]
 
-Postprocess: TypeAlias = Literal["none", "norm_sub", "base_cut", "clip"]
+Postprocess: TypeAlias = Literal["none", "norm_sub", "base_cut", "clip", "projected"]
 
 
 class ShownModel(TypedDict):

@@ -49,7 +49,7 @@ _LINES = 3
 )
 @click.option(
     "--postprocess",
-    type=click.Choice(["none", "norm_sub", "base_cut", "clip"]),
+    type=click.Choice(["none", "norm_sub", "base_cut", "clip", "projected"]),
     default="none",
     show_default=True,
     help="Make raw estimates presentable; the answer says how.",

@@ -29,6 +29,9 @@ class AnswersRanges(Mechanism[Report]):
     def weighted_sums(self, weights: ArrayLike) -> WeightedSums:
         return self.channel().sums(weights)
 
+    def precision(self) -> NDArray[np.float64]:
+        return self.channel().precision()
+
     def influence(self) -> float:
         return self.channel().shares().influence
 

@@ -66,6 +66,12 @@ class Channel:
         """Estimates of the share in the first k bins, for k from 1 to one less than there are."""
         return _firsts(self)
 
+    def precision(self) -> NDArray[np.float64]:
+        """J."""
+        import numpy as np
+
+        return np.asarray(sum(part.drawn * information(part, self.size)[1] for part in self.parts))
+
     def typical_variance(self) -> float:
         """The number of reports times the variance of the share in the first k bins, at equal shares of all bins;
         averaged over k."""

@@ -304,6 +304,10 @@ class Mechanism(ABC, Generic[Report]):
         """The figure by which mechanisms are compared: the number of reports times the variance, averaged over the
         items of a uniform population (frequency), or in the worst case with the bounds scaled to [-1, 1] (mean)."""
 
+    def precision(self) -> NDArray[np.float64] | None:
+        """The inverse covariance of all estimates of one report, at equal shares. None where it is not known."""
+        return None
+
     def weighted_sums(self, weights: ArrayLike) -> WeightedSums:  # noqa: ARG002  see below
         """Estimates of weighted sums of the shares, one for each row of weights: for bins in order."""
         raise InvalidParameter(f"{self.name} does not estimate sums over {self.domain.in_words}")

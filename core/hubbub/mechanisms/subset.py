@@ -228,6 +228,9 @@ class SubsetSelection(PackedMechanism, PureOracle[bytes]):
         """This mechanism as a mixture of one component."""
         return Channel(self.size, (Part(Sets(self.size, 1, self.count), 1.0, float(self.p)),))
 
+    def precision(self) -> NDArray[np.float64] | None:
+        return self._channel().precision() if self.ordered else None
+
     def weighted_sums(self, weights: ArrayLike) -> WeightedSums:
         return self._channel().sums(weights)
 

@@ -18,7 +18,7 @@ __all__ = ["STEPS", "Asked", "Choice", "Span", "can_be_listed", "comparisons", "
 
 STEPS = (20, 100, 500, 1000)
 """How many values may be listed; the CSV has all."""
-_PROCESSED = ("none", "norm_sub", "base_cut", "clip")
+_PROCESSED = ("none", "norm_sub", "base_cut", "clip", "projected")
 _NAMES = ("from", "to", "confidence", "postprocess", "compare_from", "compare_to", "top", "order")
 _LISTABLE = STEPS[-1]
 """Up to this many values can be shown in the codebook's order: more are only known by size."""

@@ -139,6 +139,7 @@ KINDS = {
     "boolean": 'type = "boolean"',
     "category": 'type = "category"\nvalues = ["a", "b", "c"]',
     "mean": 'type = "mean"\nbounds = [-5, 100]',
+    "distribution": 'type = "distribution"\nbounds = [0, 100]\nbins = 4',
 }
 OWN_MATRIX = '{ name = "matrix", matrix = [[0.75, 0.5], [0.25, 0.5]] }'
 

@@ -44,7 +44,7 @@ TEXTS = (
         "metric_id",
     ),
     *("type", "mechanism", "population", "postprocess", "shape", "value_unit", "first", "last"),
-    *("covers", "name", "collection", "id", "software", "honest_fraction"),
+    *("covers", "name", "collection", "id", "software", "honest_fraction", "kind"),
 )
 COUNTS = (
     *("reports", "a_reports", "b_reports", "released", "together", "honest_reports", "honest_reports_pessimistic"),
@@ -57,6 +57,7 @@ COUNTS = (
         "released_periods",
         "min_batch",
         "share_devices",
+        "group",
     ),
 )
 FLAGS = ("simultaneous", "complete", "enabled")

@@ -23,6 +23,14 @@ from tests.support.patience import PATIENCE
 pytest_plugins = ["hubbub_client.pytest_plugin"]
 
 METRICS = photo_app(dark_mode(1, min_batch=100), theme(2, other="other", min_batch=100), startup_ms(1, min_batch=100))
+WAIT_MS = """
+[metrics.wait_ms]
+type = "distribution"
+bounds = [0, 1000]
+bins = 8
+epsilon = 1
+min_batch = 100
+"""
 
 
 @pytest.fixture
@@ -279,12 +287,13 @@ def test_whatever_the_mechanism_a_report_can_be_read(mechanism: str) -> None:
         "dark_mode": (True, {True, False}),
         "theme": ("dark", {"light", "dark", "sepia", "other"}),
         "startup_ms": (100, None),
+        "wait_ms": (100, None),
     }
     for metric, (value, possible) in values.items():
         size = len(possible or ())
         chances = [[4 / (3 + size) if x == y else 1 / (3 + size) for x in range(size)] for y in range(size)]
         options = f"{{ name = '{mechanism}', matrix = {chances} }}" if registered()[mechanism].needs_options else None
-        written = METRICS.replace(
+        written = (METRICS.replace("device_epsilon = 4", "device_epsilon = 5") + WAIT_MS).replace(
             f"[metrics.{metric}]", f"[metrics.{metric}]\nmechanism = {options or repr(mechanism)}"
         )
         served += _reported(written, metric, value, possible)

@@ -14,10 +14,11 @@ import pytest
 from hubbub.bundle import verify
 from hubbub.codebook import Codebook
 from hubbub.errors import BadSignature, ExpiredBundle
-from hubbub.mechanisms import Bounds, Categories, Domain, mechanism, registered
+from hubbub.mechanisms import Bounds, Domain, mechanism, registered
 from hubbub.mechanisms._frequency_oracle import PureOracle
 from hubbub.randomness import Randomness
 from hubbub_client._randomizing.draw import draw
+from scripts.vectors.randomizer import of_size
 from tests.client.world import TOML
 
 ROOT = Path(__file__).parent.parent / "vectors" / "v1"
@@ -71,7 +72,7 @@ def test_a_device_rebuilds_the_codebook_of_the_bundle() -> None:
 def _built(vector: dict[str, Any]) -> Any:
     described = vector["domain"]
     domain: Domain = (
-        Categories(described["size"])
+        of_size(vector["mechanism"], described["size"])
         if "size" in described
         else Bounds(*(Fraction(bound) for bound in described["bounds"]))
     )

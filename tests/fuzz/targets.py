@@ -19,7 +19,7 @@ from hubbub.bundle import SealingKey, verify
 from hubbub.canonical import canonical_bytes, digest, read_json
 from hubbub.codebook import Codebook
 from hubbub.errors import MalformedBundle
-from hubbub.mechanisms import Bounds, Categories, Mechanism, registered
+from hubbub.mechanisms import Bins, Bounds, Categories, Mechanism, registered
 from hubbub.refusals import PROBLEM_TYPE, REFUSALS, Action
 from hubbub.sealing import Opener, Sealer, public_key_of
 from hubbub.trust_anchor import anchor_of, base64_text, parse_anchor
@@ -166,7 +166,7 @@ def _mechanisms() -> list[Mechanism[Any]]:
     built: list[Mechanism[Any]] = []
     for cls in registered().values():
         if not cls.needs_options:
-            domain = Categories(5) if cls.fits(Categories(5)) else Categories(2)
+            domain = next(one for one in (Categories(5), Categories(2), Bins(5)) if cls.fits(one) or cls.kind == "mean")
             built.append(cls.calibrate(1, domain if cls.kind == "frequency" else Bounds(Fraction(0), Fraction(100))))
         else:
             built.append(cls.examples(1)[0])

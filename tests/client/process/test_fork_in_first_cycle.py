@@ -11,12 +11,13 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from hubbub.codebook import Codebook
-from hubbub.mechanisms import registered
+from hubbub.mechanisms import Bins, Bounds, Categories, registered
 from hubbub_client.testing import MemoryTransport
 from tests.client.http.bad_servers import Authority, healthy, running
 from tests.client.state.test_processes import check_one_randomization
@@ -109,6 +110,11 @@ def test_children_that_are_forked_at_five_hundred_moments_of_a_first_pass_delive
     check_that_children_deliver(("sender", "flush")[seed % 2], tmp_path, authority if seed % 4 > 1 else None, moments)
 
 
+QUESTIONS = (
+    (Categories(4), 'type = "category"\nvalues = ["a", "b", "c", "d"]'),
+    (Bounds(Fraction(0), Fraction(10)), 'type = "mean"\nbounds = [0, 10]'),
+    (Bins(4), 'type = "distribution"\nbounds = [0, 10]\nbins = 4'),
+)
 EVERYTHING = """
 [collection]
 name = "everything"
@@ -132,8 +138,7 @@ min_batch = 1000
 """ + "".join(
     f"""
 [metrics.{mechanism.replace("-", "_")}]
-type = "{"category" if cls.kind == "frequency" else "mean"}"
-{'values = ["a", "b", "c", "d"]' if cls.kind == "frequency" else "bounds = [0, 10]"}
+{next(text for domain, text in QUESTIONS if cls.fits(domain))}
 epsilon = 1
 mechanism = "{mechanism}"
 min_batch = 1000

@@ -131,12 +131,12 @@ def salvage(
             table = f"{row.waiting}_{length}"
             old = _set_aside(db, table)
             aside.append(old)
-            if good:
+            if good:  # a bucket has no table of a length of which it has no report
                 slots.create_table(db, table)
-            db.executemany(
-                f"INSERT INTO {table} SELECT ?, body FROM {old} WHERE slot = ?",  # noqa: S608  our own names
-                list(enumerate(good)),
-            )
+                db.executemany(
+                    f"INSERT INTO {table} SELECT ?, body FROM {old} WHERE slot = ?",  # noqa: S608  our own names
+                    list(enumerate(good)),
+                )
             numbers[length] = len(good)
         db.execute(
             f"UPDATE buckets SET reports = reports - ?, filled = ? WHERE {THIS}",  # noqa: S608  constant

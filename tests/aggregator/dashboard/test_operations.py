@@ -60,8 +60,20 @@ def test_mistyped_questions_are_not_an_alarm_and_faults_of_the_service_are_said(
     assert "Running. Nothing needs to be done." in text
     assert "nothing to worry about" in text
     assert "Requests that this service could not answer" not in text
-    quiet.service.refused["internal-error"] += 2
+    quiet.service.refused["overloaded"] += 2
     assert "Requests that this service could not answer. 2 since" in _text(quiet)
+    assert "Running. Nothing needs to be done." in _text(quiet)
+
+
+def test_an_internal_error_is_something_to_look_at(quiet: Visited) -> None:
+    assert "Internal errors" not in _text(quiet)
+    quiet.service.refused["internal-error"] += 2
+    text = _text(quiet)
+    assert "Running, but one thing needs someone." in text
+    assert "Internal errors. 2 times since this process started" in text
+    assert "Look at the log" in text
+    assert "Requests that this service could not answer" not in text
+    assert _kinds(quiet.page("/operations")).count("notice notice-bad") == 1
 
 
 def test_a_storage_that_fails_is_an_alarm_with_what_to_do(quiet: Visited) -> None:

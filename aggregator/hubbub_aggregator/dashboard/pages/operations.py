@@ -48,7 +48,8 @@ _TO_DO = {
 """What to do about a refused batch, in short; docs/reference/problems.md has all of it."""
 
 _QUESTIONS = frozenset({"invalid-query", "method-not-allowed", "not-found", "nothing-released", "unauthorized"})
-_OWN_FAULTS = frozenset({"internal-error", "no-bundle", "not-ready", "overloaded", "storage-full"})
+_INTERNAL = "internal-error"
+_OWN_FAULTS = frozenset({"no-bundle", "not-ready", "overloaded", "storage-full"})
 _KEYS_SHOWN = 4
 
 
@@ -173,6 +174,17 @@ def _findings(status: FullStatus, codebook: Codebook, newest_closed: int) -> lis
                 "The storage failed",
                 f"It failed {times} since this process started. No batch is lost: the shuffler sends it again.",
                 "The log names the cause: often a full disk, or a Redis that can't be reached.",
+                is_bad=True,
+            )
+        )
+    if broken := status.refused_requests.get(_INTERNAL, 0):
+        times = "Once" if broken == 1 else f"{formatting.count(broken)} times"
+        found.append(
+            Finding(
+                "Internal errors",
+                f"{times} since this process started, an error inside this service left a request without an answer.",
+                'Look at the log: each has a line "internal error" that names its place. Report it if it happens '
+                "again.",
                 is_bad=True,
             )
         )

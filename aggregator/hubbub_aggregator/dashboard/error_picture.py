@@ -68,7 +68,7 @@ def picture(found: TradeoffAnswer) -> str:
     if bounds:
         line = ((x(at), y(error)) for at, error in bounds)
         paths.insert(0, canvas.path(line, color=LINES[1], stroke_width="1.6", stroke_dasharray="2 3"))
-        canvas.text(1, y(bounds[-1][1]), "local bound", anchor="end", color=LINES[1], dx="-4", dy="17")
+        canvas.text(x(bounds[-1][0]), y(bounds[-1][1]), "local bound", anchor="end", color=LINES[1], dx="-4", dy="17")
     canvas.stretched(paths)
     canvas.text(x(errors[1][0]), y(errors[1][1]), "this crowd, certified", color=LINES[0], dx="10", dy="-8")
     if found.cap is not None and found.cap <= most:

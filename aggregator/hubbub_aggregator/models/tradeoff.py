@@ -16,7 +16,8 @@ class TradeoffPoint(ResponseModel):
     mechanism: str = Field(description="With the least error that is certified to meet the release target.")
     standard_error: float
     local_bound: float | None = Field(
-        description="The least error of any randomizer of this local epsilon (of a mean: the least known)."
+        description="The least error of any randomizer of this local epsilon (of a mean: the least known). "
+        "Null where no figure is known."
     )
 
 

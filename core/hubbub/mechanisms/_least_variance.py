@@ -12,7 +12,9 @@ Shares in the first k bins: with J the Fisher information at equal shares and W_
 of variances is at least tr(W_c J^-1 W_c') >= (tr sqrt(W_c' W_c))^2 / tr J_c (Cauchy and Schwarz), with the sampling of
 devices. The best columns of a channel have two levels, 1 + (z-1) 1_S, since a -> aa'/(a.f) is convex; such one adds
 at most (z-1)^2 s (d-s) / (d + (z-1) s)^2 to tr J_c per unit of mass, so that tr J_c is at most d times the largest of
-these. The singular values of W_c are 1 / (2 sin(pi k / 2d)), those of a path's differences inverted.
+these. The singular values of W_c are 1 / (2 sin(pi k / 2d)), those of a path's differences inverted. From this the
+sampling is taken away, since errors are of the devices that reported. Where nothing is left, as with many bins and a
+large epsilon, the bound says nothing, and no figure is given: every variance is above it.
 
 Means: the least known variance, that of the designs behind `table`, which docs/design/mean-tables.md bounds. Between
 their epsilons it is interpolated linearly in the logarithms, from which it differs by less than one per cent.
@@ -25,9 +27,12 @@ from itertools import pairwise
 
 from hubbub.mechanisms.domains import Bins, Categories, Domain
 
+_ROUND_OFF = 2.0**-50
+"""More than the relative error of a sum of floats here, so that a small difference remains a lower bound."""
+
 
 def optimum(domain: Domain, epsilon: float) -> float | None:
-    """The least `typical_variance` over the domain, or for a mean the least known. None if there is no figure."""
+    """The least `typical_variance` over the domain, or for a mean the least known. None if no figure is known."""
     if isinstance(domain, Bins):
         return firsts(domain.size, epsilon)
     return frequencies(domain.size, epsilon) if isinstance(domain, Categories) else mean(epsilon)
@@ -41,15 +46,16 @@ def frequencies(size: int, epsilon: float) -> float:
     return min(_subset(size, k, odds) for k in {max(1, math.floor(best)), math.ceil(best)})
 
 
-def firsts(size: int, epsilon: float) -> float:
-    """The least that the mean variance of the shares in the first k bins can be, at equal shares of all bins."""
+def firsts(size: int, epsilon: float) -> float | None:
+    """A bound on the mean variance of the shares in the first k bins, at equal shares of all. None if it is vacuous."""
     odds = math.exp(epsilon)
     best = size / (odds + 1)
     whole = [max(1, math.floor(best)), math.ceil(best)]
     information = max(size * (odds - 1) ** 2 * s * (size - s) / (size + (odds - 1) * s) ** 2 for s in whole)
     trace = math.fsum(1 / (2 * math.sin(math.pi * k / (2 * size))) for k in range(1, size))
     sampling = math.fsum(k / size * (1 - k / size) for k in range(1, size)) / (size - 1)
-    return trace**2 / information / (size - 1) - sampling
+    left = trace**2 / information / (size - 1) * (1 - _ROUND_OFF) - sampling
+    return left if left > 0 else None
 
 
 def _subset(size: int, k: int, odds: float) -> float:

@@ -13,11 +13,14 @@ from scipy import integrate, stats
 
 from hubbub.accounting import delta_at, guarantee, release_target
 from hubbub.accounting.approximate_delta import approximate_delta
+from hubbub.accounting.budget_split import Asked as BudgetAsked
 from hubbub.accounting.central_gaussian import central_gaussian, central_laplace
 from hubbub.accounting.release_choice import ReleaseChoice, choose_for_release
 from hubbub.accounting.release_target import Target, local_bound, standard_error
+from hubbub.accounting.tradeoff import tradeoff
 from hubbub.errors import InvalidParameter
-from hubbub.mechanisms import Bounds, Categories, Domain, choose, mechanism, registered
+from hubbub.mechanisms import Bins, Bounds, Categories, Domain, choose, mechanism, registered
+from hubbub.metric_types import registered as registered_types
 from hubbub_cli.all_commands import hubbub as command
 
 UNIT = Bounds(Fraction(0), Fraction(1))
@@ -166,6 +169,37 @@ def test_the_local_bound_is_for_the_sample_as_the_error_is() -> None:
     one = mechanism("krr").calibrate(6, Categories(16))
     assert standard_error(one, 1000) == pytest.approx(local_bound(Categories(16), 6, 1000))
     assert local_bound(UNIT, 20, 1000) is None
+
+
+@pytest.mark.everyday("2", "64")
+@pytest.mark.parametrize("size", [2, 3, 16, 64, 256])
+def test_a_vacuous_local_bound_of_bins_is_none(size: int) -> None:
+    """The larger the epsilon, the less the bound says. It is never negative, and never above what is attained."""
+    bounds = [local_bound(Bins(size), k, 1000) for k in range(1, 31)]
+    known = [bound for bound in bounds if bound is not None]
+    assert known == bounds[: len(known)], "none between two figures"
+    assert known == sorted(known, reverse=True)
+    assert min(known) > 0
+    assert size < 64 or len(known) < len(bounds)
+    for epsilon in (1, 6, 30):
+        bound = bounds[epsilon - 1]
+        assert bound is None or bound <= standard_error(choose(Bins(size), epsilon), 1000) * (1 + 1e-9)
+
+
+@pytest.mark.everyday("*-20000", "count-50")
+@pytest.mark.parametrize("devices", [50, 2_000, 20_000, 1_000_000, 100_000_000])
+@pytest.mark.parametrize("kind", sorted(registered_types()))
+def test_every_type_has_reasons_and_a_tradeoff_for_every_crowd(kind: str, devices: int) -> None:
+    cls = registered_types()[kind]
+    try:
+        domain = cls.of_size(None).domain
+    except InvalidParameter:
+        domain = cls.of_size(64).domain
+    made = choose_for_release(domain, target("0.5", devices))
+    assert made.why
+    found = tradeoff(BudgetAsked(domain, made.target), made.mechanism.epsilon, made.error)
+    assert all(point.error > 0 for point in found.points)
+    assert all(point.local_bound is None or point.local_bound > 0 for point in found.points)
 
 
 # -- the command ------------------------------------------------------------------------------------

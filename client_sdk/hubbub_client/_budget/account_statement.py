@@ -123,12 +123,14 @@ class Account:
 
 
 def account_of(state: State, limits: Limits, now: float) -> Account:
-    """The account in a state file, with the given limits; empty if there is no file yet."""
-    unread = state.exists()
-    if unread:
+    """The account in a state file, with the given limits; empty if there is no file. That is the whole account only if
+    there never was one: after a cycle has put a damaged file aside, the next one makes its successor."""
+    if state.exists():
         with suppress(NoDurableState), state.reading() as connection:
             return read_account(connection, now, limits)
-    return Account((), 0.0, 0.0, _float(limits.max_epsilon), _float(limits.lifetime_epsilon), complete=not unread)
+    return Account(
+        (), 0.0, 0.0, _float(limits.max_epsilon), _float(limits.lifetime_epsilon), complete=not state.ever_existed()
+    )
 
 
 def read_account(connection: sqlite3.Connection, now: float, limits: Limits | None = None) -> Account:

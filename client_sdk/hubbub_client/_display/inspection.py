@@ -20,7 +20,8 @@ from hubbub_client._codebooks.in_force import CodebooksInForce, packaged
 from hubbub_client._codebooks.period_codebook_pins import read_pins
 from hubbub_client._consent.opt_out_file import OptOut
 from hubbub_client._display.preview import Preview, collected, read_preview
-from hubbub_client._integrity.quarantine import damaged_path
+from hubbub_client._integrity.quarantine import damaged_path, lost_spends
+from hubbub_client._integrity.witness import read_witness
 from hubbub_client._state.database import FILE_NAME
 from hubbub_client._state.schema import VERSION
 
@@ -79,12 +80,15 @@ def inspect(directory: Path, now: float, codebook: Path | None = None) -> Inspec
     path = directory / FILE_NAME
     disabled, damaged = OptOut(directory).given(), damaged_path(path).exists()
     if not path.exists():
-        if not disabled and not damaged and shipped is None:
+        lost = _lost_spends(path)
+        if not disabled and not lost and shipped is None:
             raise CannotInspect(
                 f"{directory} holds no state of this SDK ({FILE_NAME}): nothing was ever kept there; "
                 "pass --codebook with the file that the app ships, to see what would be collected"
             )
-        return Inspection(str(directory), disabled, damaged, Preview(False, (), (), asked), Account((), 0.0, 0.0))
+        return Inspection(
+            str(directory), disabled, damaged, Preview(False, (), (), asked), Account((), 0.0, 0.0, complete=not lost)
+        )
     with _reading(path) as connection:
         return Inspection(
             str(directory),
@@ -93,6 +97,13 @@ def inspect(directory: Path, now: float, codebook: Path | None = None) -> Inspec
             read_preview(connection, _kept_codebooks(connection) or shipped, taking_part=False if disabled else None),
             read_account(connection, now),
         )
+
+
+def _lost_spends(path: Path) -> bool:
+    try:
+        return lost_spends(path, read_witness(path))
+    except OSError as error:
+        raise CannotInspect(f"the witness beside {path} cannot be read: {error}") from error
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from hubbub_client._integrity.quarantine import (
     damaged_path,
     last_seen,
     latest_charge,
+    lost_spends,
     put_aside,
     salvage,
     start_closed,
@@ -134,7 +135,7 @@ class IntegrityCheck:
     def begin(self, connection: sqlite3.Connection, *, had_file: bool) -> None:
         """Write the first content of a new file, which may not be the first one here."""
         witness, damaged = read_witness(self._path), damaged_path(self._path)
-        lost = had_file or damaged.exists() or (witness is not None and not witness.is_blank)
+        lost = had_file or lost_spends(self._path, witness)
         if lost:
             salvaged, self._salvaged = self._salvaged, None  # of that damage, and not of a later loss
             if salvaged is None:  # the process that put the file aside was killed before this, or it is gone

@@ -17,7 +17,7 @@ from hubbub.period import DAY
 from hubbub_client._integrity import checksum
 from hubbub_client._integrity.checksum import Forgetful
 from hubbub_client._integrity.torn_rows import Torn
-from hubbub_client._integrity.witness import Lack, lack_of, read_witness, witness_path
+from hubbub_client._integrity.witness import Lack, Witness, lack_of, read_witness, witness_path
 
 __all__ = [
     "IMPLAUSIBLE",
@@ -29,6 +29,7 @@ __all__ = [
     "keep_closed",
     "last_seen",
     "latest_charge",
+    "lost_spends",
     "put_aside",
     "salvage",
     "start_closed",
@@ -89,6 +90,11 @@ def forget_damaged(path: Path) -> None:
     """Delete the damaged file, as it may still hold true values."""
     for file in (damaged_path(path), _log(damaged_path(path))):
         file.unlink(missing_ok=True)
+
+
+def lost_spends(path: Path, witness: Witness | None) -> bool:
+    """Whether a file that may hold spends was here, if there is none now: it was put aside, or the witness knows it."""
+    return damaged_path(path).exists() or (witness is not None and not witness.is_blank)
 
 
 def last_seen(path: Path, *, by_system_clock: bool) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hubbub_client._counters import Counts, Kind
 from hubbub_client._integrity.forgotten_spends import IntegrityCheck
-from hubbub_client._integrity.quarantine import Emptied, is_damage
+from hubbub_client._integrity.quarantine import Emptied, is_damage, lost_spends
 from hubbub_client._integrity.witness import read_witness
 from hubbub_client._process.clock_and_entropy import monotonic, wall
 from hubbub_client._process.fork import Forkable
@@ -84,6 +84,13 @@ class State(Forkable):
     def exists(self) -> bool:
         """Whether there is a file, which means that something was kept."""
         return self._path.exists()
+
+    def ever_existed(self) -> bool:
+        """Whether there is a file, or was one that may hold spends. The next cycle makes its successor."""
+        try:
+            return self._had_file or self.exists() or lost_spends(self._path, read_witness(self._path))
+        except OSError:  # it cannot be ruled out
+            return True
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub_client import Client, Outcome
+from hubbub_client._display.inspection import inspect
 from hubbub_client._state import database
 from tests.client.world import DAY, HOURLY, START, TOML, World, period_of, rows, signed
 
@@ -27,10 +28,10 @@ def damage(world: World, start: int = 0, text: bytes = b"not a database" * 100) 
         file.write(text)
 
 
-def harm_the_outbox(world: World) -> None:
-    """What was spent can still be read."""
+def harm(world: World, table: str) -> None:
+    """Overwrite a table that is no part of the account: what was spent can still be read."""
     connection = sqlite3.connect(world.directory / "hubbub.sqlite3")
-    (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'outbox'").fetchone()
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     connection.close()
     damage(world, (page - 1) * size, b"\xff" * size)
@@ -91,11 +92,33 @@ def test_a_lifetime_limit_stays_closed_when_what_was_spent_can_no_longer_be_read
     assert client.ledger().complete is False
 
 
+def test_between_the_damaged_file_and_its_successor_the_account_is_incomplete(world: World) -> None:
+    """The cycle that finds the damage makes no successor, and an app may never run another one."""
+    with world.ready() as client:
+        client.record("theme", "dark")
+        assert client.flush(0, now=True)
+        assert client.ledger().complete
+    harm(world, "pages")
+    world.time.now += DAY
+
+    client = world.client()
+    client.flush(0)
+    assert damaged(world).exists()
+    assert not (world.directory / "hubbub.sqlite3").exists()
+    assert client.ledger().complete is False
+    assert inspect(world.directory, world.time.now).account.complete is False
+
+    unwilling = world.client(consent=False)  # another process, which makes no file, and deletes the damaged one
+    assert not damaged(world).exists()
+    assert unwilling.ledger().complete is False  # the witness still knows
+    assert inspect(world.directory, world.time.now).account.complete is False
+
+
 def test_totals_that_can_still_be_read_are_carried_over(world: World) -> None:
     with world.ready(lifetime_epsilon=7) as client:
         client.record("theme", "dark")
         assert client.flush(0, now=True)
-    harm_the_outbox(world)
+    harm(world, "outbox")
 
     client = world.client(lifetime_epsilon=7)
     assert client.flush(0) or client.flush(0)
@@ -223,7 +246,7 @@ def test_a_crash_between_putting_aside_and_starting_anew_keeps_totals_that_can_b
     with world.ready(lifetime_epsilon=100) as client:
         client.record("theme", "dark")
         assert client.flush(0, now=True)
-    harm_the_outbox(world)
+    harm(world, "outbox")
 
     def killed(*_: object) -> None:
         raise OSError("killed here")
@@ -248,7 +271,7 @@ def test_an_older_damaged_file_does_not_speak_for_one_that_is_gone(world: World)
     with world.ready(lifetime_epsilon=100) as client:
         client.record("theme", "dark")
         assert client.flush(0, now=True)
-    harm_the_outbox(world)
+    harm(world, "outbox")
     with world.client(lifetime_epsilon=100) as client:
         assert client.flush(0) or client.flush(0)
         world.time.now += DAY

@@ -158,6 +158,13 @@ def test_what_cannot_be_reported_is_an_error_here() -> None:
         devices.report("theme", ["dark"], PERIOD + 1)
 
 
+def test_a_metric_of_a_codebook_to_come_says_when_it_counts() -> None:
+    edited = TOML + '\n[metrics.meal]\ntype = "boolean"\nepsilon = 0.5\nmin_batch = 100\n'
+    devices = fleet(MemoryTransport(signed(TOML, edited, first_periods=(0, PERIOD + 2))))
+    with pytest.raises(InvalidParameter, match=r"meal is not in force yet.*begins 2026-12-15, .* begins 2026-12-13"):
+        devices.report("meal", [True])
+
+
 def test_a_mistake_about_the_metric_and_one_about_the_period_differ_and_name_dates() -> None:
     devices = fleet(MemoryTransport(signed()))
     assert devices.period_of().label == "2026-12-13"

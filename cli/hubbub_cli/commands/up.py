@@ -16,6 +16,7 @@ from hubbub.codebook import Codebook
 from hubbub.sdk_snippet import sdk_snippet
 from hubbub_cli.browser_page.server import BrowserPage
 from hubbub_cli.services.default_min_crowd import usual_floor
+from hubbub_cli.services.edit_to_come import waiting
 from hubbub_cli.services.environment import PassedOn, passed_on
 from hubbub_cli.services.own_command import own_command
 from hubbub_cli.services.processes import Services
@@ -127,6 +128,8 @@ def _serve(codebook: Path, services: Services, page: BrowserPage, log: RelayedLo
             page.show(services.frozen, services)
             if as_json:
                 click.echo(json.dumps(addresses(services, page.address)))
+                if (edit := waiting(services, wall())) is not None:
+                    say(f"warning: {edit.text}")
             else:
                 click.echo(welcome(services.frozen, services, wall(), page.address))
             if log is not None:
@@ -165,7 +168,11 @@ def welcome(codebook: Codebook, services: Services, now: float, page: str) -> st
     from hubbub_aggregator.dashboard.formatting import date, moment
 
     collection = codebook.collection
-    period = collection.calendar.at(now)
+    edit = waiting(services, now)
+    begins = None if edit is None else edit.begins
+    period = collection.calendar.at(now) if begins is None else begins
+    first = "First numbers: the period that began" if begins is None else "First numbers of it: the period that begins"
+    not_yet = "" if edit is None else f"{wrapped(edit.text)}\n\n"
     doubt = services.clock_warning()
     later = "" if doubt is None else "\n".join(map(wrapped, _NOT_YET.format(doubt=doubt).split("\n")))
     snippet = indent(sdk_snippet(codebook, services.shuffler, services.anchor), "    ")
@@ -195,7 +202,7 @@ in a terminal       {command} query --address {services.aggregator}
 trust anchor        {services.anchor}
 codebook            {codebook.id.hex()}     (an app may pin it)
 
-First numbers: the period that began {date(period.label)}
+{not_yet}{first} {date(period.label)}
 {hint}
 {later}
 One operator runs both services here, so the promise is each device's local

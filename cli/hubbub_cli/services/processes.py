@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Literal, Self, TypeAlias
 
 import click
 
@@ -22,6 +22,9 @@ from hubbub_cli.api_client import opener
 from hubbub_cli.services.relayed_log import RelayedLog
 from hubbub_service_common.process import atomic_files
 from hubbub_service_common.process.clock_and_entropy import monotonic, sleep, token
+
+if TYPE_CHECKING:
+    from hubbub.bundle_body import Body
 
 STARTING = 60.0
 """Seconds until a service must answer; the first start computes batch sizes."""
@@ -188,6 +191,18 @@ class Services:
         except (urllib.error.URLError, OSError, ValueError):
             return None  # not a reason to stop
         return next((str(each["detail"]) for each in warnings if each["name"] == "clock"), None)
+
+    def bundle(self, now: float) -> Body | None:
+        """What the aggregator tells devices, verified; None if it can't be read, which is not a reason to stop."""
+        from hubbub.bundle import verify
+        from hubbub.errors import HubbubError
+
+        address = f"{self.aggregator}/v1/bundle"
+        try:
+            with opener(address).open(address, timeout=2) as answer:
+                return verify(answer.read(), {self.anchor}, now).body
+        except (urllib.error.URLError, OSError, HubbubError):
+            return None
 
     def _log_hint(self) -> str:
         return f" ({self._log.name})" if self._log is not None else ""

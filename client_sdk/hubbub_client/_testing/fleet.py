@@ -178,6 +178,13 @@ class Fleet:
             )
         found = page.metric(name)
         if found is None:
+            later = [one for one in self._codebooks.pages if one.first_period > period.index and one.metric(name)]
+            if later:
+                begins = period.calendar.period(later[0].first_period).label
+                raise InvalidParameter(
+                    f"{name} is not in force yet: its codebook counts from the period that begins {begins} on, "
+                    f"and the period asked for begins {period.label}"
+                )
             names = [metric.name for metric in page.codebook.metrics]
             hint = did_you_mean(name, names) or f"it has {', '.join(names)}"
             raise InvalidParameter(

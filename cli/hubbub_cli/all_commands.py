@@ -24,7 +24,22 @@ from hubbub_cli.commands.up import up
 from hubbub_cli.main import version
 
 
-@click.group()
+class _Root(click.Group):
+    """Names the group of a command that was typed without it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name not in self.commands:
+            groups = [one for one in self.commands.values() if isinstance(one, click.Group)]
+            meant = [f"`hubbub {group.name} {name}`" for group in groups if name in group.commands]
+            if meant:
+                ctx.fail(f"No such command '{name}'. Did you mean {' or '.join(meant)}?")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Root)
 @click.version_option(version(), message="%(version)s")
 def hubbub() -> None:
     """Hear the crowd, never the person: telemetry with local differential privacy.

@@ -60,6 +60,7 @@ def main() -> None:
 
 def _run() -> None:
     import click
+    from click.exceptions import NoArgsIsHelpError
 
     from hubbub.errors import HubbubError
     from hubbub_cli.all_commands import hubbub
@@ -67,6 +68,9 @@ def _run() -> None:
 
     try:
         hubbub(prog_name="hubbub", standalone_mode=False)
+    except NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)  # all of the help, which is no error to explain
+        sys.exit(error.exit_code)
     except click.UsageError as error:
         if error.ctx is not None:
             click.echo(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n", err=True)

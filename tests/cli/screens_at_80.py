@@ -176,6 +176,9 @@ def _without_services() -> dict[str, str]:
         "client-js": ["client-js", "--write", "public"],
         "up-no-codebook": ["up", "--codebook", "none.toml"],
         "a-command-that-does-not-exist": ["qurey"],
+        "a-command-without-its-group": ["check", "metrics.toml"],
+        "no-command": [],
+        "no-command-of-a-group": ["codebook"],
         "an-option-that-does-not-exist": ["plan", "metrics.toml", "--device", "20"],
     }
     found = {name: _typed(*arguments) for name, arguments in asked.items()}
@@ -197,6 +200,7 @@ def _welcome() -> str:
     with (
         patch.dict(os.environ, {"COLUMNS": str(WIDTH)}),
         patch.object(Services, "clock_warning", lambda _: None),
+        patch.object(Services, "bundle", lambda *_: None),
         patch.object(up, "own_command", lambda: "hubbub"),
     ):
         return up.welcome(frozen, services, float(_NOW), "http://127.0.0.1:8703") + "\n"
@@ -250,6 +254,7 @@ def _of_an_aggregator(folder: Path) -> dict[str, str]:
         "query-compare-mean": ["load_ms", "--compare", *ranges],
         "query-nothing-released": ["m" * 64],
         "query-misspelt": ["crashd"],
+        "query-the-future": ["crashed", "--series", "--from", "2028-01-01"],
     }
     with ExitStack() as open_until_here:
         service, address = open_until_here.enter_context(_released(folder / "aggregator"))
@@ -314,7 +319,7 @@ _MASKS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 def _typed(*arguments: str, **environment: str) -> str:
     shown = printed(*arguments, **environment)
     line = " ".join(f"'{word}'" if " " in word else word for word in arguments)
-    return _masked(f"$ hubbub {line}\n{shown}")
+    return _masked(f"$ hubbub {line}".rstrip() + f"\n{shown}")
 
 
 def _masked(text: str) -> str:

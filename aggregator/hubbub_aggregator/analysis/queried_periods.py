@@ -25,7 +25,7 @@ def versions(service: Aggregator, name: str) -> list[Metric]:
     """Every metric that ever had this name, oldest first."""
     names = service.codebooks.named()
     if name not in names:
-        raise Refused("not-found", f"no metric has this name: {did_you_mean(name, names) or 'see /v1/metrics'}")
+        raise Refused("not-found", f"no metric has this name: {did_you_mean(name, names) or 'see the list of metrics'}")
     return names[name]
 
 
@@ -36,7 +36,7 @@ def released_periods(service: Aggregator, metrics: Sequence[Metric], since: str 
         return calendar.range(since, until)
     known = [spans[metric.id] for metric in metrics if metric.id in spans]
     if not known:
-        raise Refused("nothing-released", "nothing has been released for this metric yet: /v1/status says what arrived")
+        raise Refused("nothing-released", "nothing has been released for this metric yet: its series says why")
     first = min(span[1] for span in known) if since is None else calendar.boundary(since)
     last = max(span[2] for span in known) if until is None else calendar.boundary(until) - 1
     if first > last:

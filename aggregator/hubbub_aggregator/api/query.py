@@ -301,7 +301,7 @@ def _one_id(service: Aggregator, name: str, versions: list[Metric], periods: ran
 def _nothing(name: str) -> Refused:
     return Refused(
         "nothing-released",
-        f"nothing has been released for {name} in this range yet: /series says why, period by period",
+        f"nothing has been released for {name} in this range yet: its series says why, period by period",
     )
 
 

@@ -114,6 +114,8 @@ def query(
         try:
             answer = client.json(path(metric, kind), asked)
         except NothingReleased as nothing:
+            if kind == "series":
+                raise  # it has said why, and there is nothing more to see
             hint = f"\nTry `{_series(metric, address)}`: it shows the state of each period."
             raise Refusal(str(nothing) + hint, nothing.name) from nothing
         if as_json:

@@ -19,7 +19,7 @@ from hubbub.codebook import Codebook
 from hubbub.errors import HubbubError
 from hubbub_aggregator.models.base import ResponseModel
 
-__all__ = ["Api", "Kept", "Problem", "Question", "Reply", "Send", "in_process", "metric_path"]
+__all__ = ["Api", "Kept", "Problem", "Question", "Reply", "Send", "distribution_path", "in_process", "metric_path"]
 
 Found = TypeVar("Found")
 Message = dict[str, Any]
@@ -151,6 +151,11 @@ class Api:
 
 def metric_path(name: str, kind: str) -> str:
     return f"/v1/metrics/{quote(name, safe='')}/{kind}"
+
+
+def distribution_path(name: str) -> str:
+    """The question for quantiles and the mean of a number in bins."""
+    return f"/v1/metrics/{quote(name, safe='')}/distribution"
 
 
 def _read_bundle(raw: bytes) -> Codebook:

@@ -68,9 +68,6 @@ ALLOWED = {
         {"boolean", "mean", "rr"}, "answers shown in the API's description"
     ),
     "aggregator/hubbub_aggregator/api/tables.py": Permission({"mean"}, "a number of an answer"),
-    "aggregator/hubbub_aggregator/dashboard/pages/metric_bins.py": Permission(
-        {"distribution"}, "a kind of question, as the API names it"
-    ),
     "cli/hubbub_cli/commands/query.py": Permission({"distribution"}, "a kind of question, as the API names it"),
     "cli/hubbub_cli/commands/privacy.py": Permission({"matrix"}, "the option of a mechanism that `--matrix` gives"),
     "cli/hubbub_cli/commands/simulate.py": Permission({"table"}, "a parameter of the command"),

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from hubbub.number_format import MINUS
 from hubbub.shortening import shortened_all
 from hubbub_aggregator.dashboard import formatting
-from hubbub_aggregator.dashboard.api_client import Problem, metric_path
+from hubbub_aggregator.dashboard.api_client import Problem, distribution_path, metric_path
+from hubbub_aggregator.dashboard.pages.bins_headline import bins_axis, bins_headline
+from hubbub_aggregator.dashboard.pages.card_change import Change, change_since
 from hubbub_aggregator.dashboard.pages.page_context import (
     Site,
     called,
@@ -28,11 +29,12 @@ from hubbub_aggregator.dashboard.pages.page_context import (
 )
 from hubbub_aggregator.dashboard.pages.url_parameters import span_of
 from hubbub_aggregator.dashboard.sparkline import sparkline
-from hubbub_aggregator.models.comparison import Comparison
+from hubbub_aggregator.models.distribution import NumberDistribution
 from hubbub_aggregator.models.series import Series
 
 if TYPE_CHECKING:
     from hubbub.period import Calendar
+    from hubbub_aggregator.models.estimated_values import AxisModel
     from hubbub_aggregator.models.metrics import NamedMetric
     from hubbub_aggregator.models.privacy import PeriodPrivacy
     from hubbub_aggregator.models.series import Point, SeriesSegment
@@ -46,7 +48,6 @@ _PERIODS = 365
 _MOST_CARDS = 2_000
 _CARD = 8_000
 """About how many bytes a card takes: its trend is a few numbers from a series of many kilobytes."""
-_CONFIDENCE = 0.95
 _POINTS = 60
 """Most points of a trend."""
 _STEPS = (1, 7, 28, 91)
@@ -63,20 +64,6 @@ class Line:
     short: str
     estimate: str
     interval: str
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The headline against the period before."""
-
-    since: str
-    difference: str
-    """With its sign and unit."""
-    direction: int
-    is_real: bool
-    """Whether it differs from zero at 95 % confidence, over the changes of all cards together (Bonferroni)."""
-    is_new: bool = False
-    """The period before has no number, or asked another question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +89,8 @@ class Drawn:
     privacy: PeriodPrivacy
     local_epsilon: float
     metric_id: str
+    bins: AxisModel | None = None
+    """Of a number in bins."""
     change: Change | None = None
     trend: Trend | None = None
 
@@ -161,7 +150,7 @@ class Cards:
                 self._kept[metric.name] = _Kept(_spans(metric), _UNFINISHED, cards, newest[metric.name])
         for metric in metrics:
             drawn = newest[metric.name]
-            if drawn is not None:
+            if drawn is not None and drawn.bins is None:  # a trend of one bin would be about another number
                 drawn = replace(drawn, trend=await _trend(site, metric, calendar, drawn.lines[0].label))
             self._kept[metric.name] = _Kept(_spans(metric), accepted, cards, drawn)
             while len(self._kept) > _MOST_CARDS:
@@ -198,37 +187,20 @@ async def _newest(site: Site, metric: NamedMetric, calendar: Calendar, changes: 
         if problem.name == "nothing-released":
             return None
         raise
+    if drawn is not None and drawn.bins is not None:
+        drawn = await _led_by_summary(site, metric, drawn, drawn.bins, last, after)
     if drawn is None or span[0] == span[1]:
         return drawn
-    try:
-        change = await site.api.read(
-            "change",
-            lambda body: _of_comparison(Comparison.model_validate_json(body)),
-            metric_path(metric.name, "compare"),
-            300,
-            confidence=1 - (1 - _CONFIDENCE) / max(1, changes),
-            p_values=False,
-            a_from=before,
-            a_to=last,
-            b_from=last,
-            b_to=after,
-            headline=True,
-            composed=False,
-        )
-    except Problem as problem:
-        if problem.status >= 500 or problem.status in (401, 403):
-            raise
-        change = Change(before, "", 0, is_real=False, is_new=True)
-    return replace(drawn, change=change)
+    return replace(drawn, change=await change_since(site, metric, drawn.bins, (before, last, after), changes))
 
 
-def _of_comparison(answer: Comparison) -> Change:
-    value = answer.values[0]
-    difference = formatting.change(value.shown.value, is_share=is_share(answer), unit=answer.unit)
-    direction = 0 if not any(digit in difference for digit in "123456789") else 1 if value.shown.value > 0 else -1
-    low, high = value.low, value.high
-    is_real = direction != 0 and ((low is not None and low > 0) or (high is not None and high < 0))
-    return Change(answer.a.periods.start, difference.lstrip(f"+{MINUS}"), direction, is_real)
+async def _led_by_summary(
+    site: Site, metric: NamedMetric, drawn: Drawn, axis: AxisModel, since: str, until: str
+) -> Drawn:
+    """The card of a number in bins: the median or the mean in place of the largest bins."""
+    answer = await site.api.ask(NumberDistribution, distribution_path(metric.name), since=since, to=until)
+    number, name, limits = bins_headline(answer.segments[-1], axis)
+    return replace(drawn, lines=[Line(name, name, number, limits)], more=0, joint="")
 
 
 async def _trend(site: Site, metric: NamedMetric, calendar: Calendar, label: str) -> Trend | None:
@@ -284,6 +256,7 @@ def _of_series(series: Series, local: dict[str, float]) -> Drawn | None:
         privacy=newest.privacy,
         local_epsilon=local[str(newest.metric_id)],
         metric_id=str(newest.metric_id),
+        bins=bins_axis(segment),
     )
 
 

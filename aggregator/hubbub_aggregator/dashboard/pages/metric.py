@@ -10,6 +10,7 @@ from hubbub.shortening import shortened
 from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.api_client import Problem
 from hubbub_aggregator.dashboard.mechanism_wording import of_version, paragraph
+from hubbub_aggregator.dashboard.pages.bins_headline import BinsHeadline, bins_axis, bins_headline
 from hubbub_aggregator.dashboard.pages.metric_bins import BinsView, bins_of, bins_view
 from hubbub_aggregator.dashboard.pages.metric_charts import differences, picture
 from hubbub_aggregator.dashboard.pages.metric_questions import (
@@ -246,7 +247,7 @@ def _drawn_page(
     is_discarded = any(point.state == "discarded" for point in series.points)
     return replace(
         page,
-        parts=[_part(site, page, segment, number, labels) for number, segment in enumerate(estimate.segments)],
+        parts=[_part(site, page, segment, number, labels, bins) for number, segment in enumerate(estimate.segments)],
         course=None if line is None else site.figure(line.chart, "series", line.caption, name, **asked.query()),
         trend=trend(series),
         has_discarded=is_discarded,
@@ -258,13 +259,15 @@ def _drawn_page(
     )
 
 
-def _part(site: Site, page: MetricPage, segment: Segment, number: int, lines: list[str]) -> Part:
+def _part(
+    site: Site, page: MetricPage, segment: Segment, number: int, lines: list[str], bins: NumberDistribution | None
+) -> Part:
     asked, metric = page.asked, page.metric
     version = version_of(metric, segment.metric_id)
     share, unit = is_share(segment), segment.unit
     values = values_of(segment, metric, asked)
     chart, caption = picture(segment, version, values, lines)
-    first = leading(segment.values, segment)
+    led, is_binned = _led(segment, bins)
     rows = values[: STEPS[-1]]
     shown = len(rows)
     following = next((step for step in STEPS if step > shown), None)
@@ -276,10 +279,10 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int, lines: li
         segment=segment,
         share=share,
         figure=site.figure(chart, "estimate", caption, metric.name, **asked.query(), part=number or None),
-        headline=formatting.value(first["shown"]["value"], is_share=share, unit=unit),
-        named=shortened(called(first, segment), _HEADLINE),
-        limits=formatting.interval(first["shown"]["low"], first["shown"]["high"], is_share=share),
-        joint=joint(segment.interval),
+        headline=led.number,
+        named=led.name,
+        limits=led.limits,
+        joint="" if is_binned else joint(segment.interval),
         words=paragraph(segment.mechanism, of_version(version)),
         influence=f"{100 * shift:.2g} percentage points"
         if share
@@ -289,3 +292,16 @@ def _part(site: Site, page: MetricPage, segment: Segment, number: int, lines: li
         hidden=segment.value_count - shown,
         when=formatting.between(segment.periods.start, segment.periods.end),
     )
+
+
+def _led(segment: Segment, bins: NumberDistribution | None) -> tuple[BinsHeadline, bool]:
+    """The large number with its name and its limits, and whether it sums up bins."""
+    axis = bins_axis(segment)
+    found = next((one for one in bins.segments if one.metric_id == segment.metric_id), None) if bins else None
+    if axis is not None and found is not None:
+        return bins_headline(found, axis), True
+    first, share = leading(segment.values, segment), is_share(segment)
+    shown = first["shown"]
+    number = formatting.value(shown["value"], is_share=share, unit=segment.unit)
+    limits = formatting.interval(shown["low"], shown["high"], is_share=share)
+    return BinsHeadline(number, shortened(called(first, segment), _HEADLINE), limits), False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from hubbub_aggregator.dashboard import formatting
-from hubbub_aggregator.dashboard.api_client import metric_path
+from hubbub_aggregator.dashboard.api_client import distribution_path
 from hubbub_aggregator.dashboard.charts.curve import CurveChart, Mark
 from hubbub_aggregator.dashboard.charts.rows import Row
 from hubbub_aggregator.dashboard.pages.page_context import Figure, Site
@@ -35,12 +35,12 @@ class BinsView:
 
 
 async def bins_of(site: Site, metric: NamedMetric, asked: Asked, estimate: Estimate) -> NumberDistribution | None:
-    """The distribution, if the newest id of the metric has bins."""
-    if not any(axis.edges for axis in estimate.segments[-1].axes):
+    """The distribution, if all ids of the metric in these periods have bins."""
+    if not all(any(axis.edges for axis in segment.axes) for segment in estimate.segments):
         return None
     return await site.api.ask(
         NumberDistribution,
-        metric_path(metric.name, "distribution"),
+        distribution_path(metric.name),
         since=asked.since,
         to=asked.until,
         confidence=asked.confidence,

@@ -31,17 +31,30 @@ const closedTo = (rows: Rows, metric: string, first: boolean, span: Span): Outco
   return decision ? outcomes[decision] : rows.has(pinName(span)) ? "disabled" : undefined;
 };
 
+/** Most names that a message lists. */
+const LISTED = 9;
+
 const found = (page: Page, name: string): Metric => {
   const metric = page.metrics.get(name);
-  if (!metric) throw new Mistake(`no metric is named ${name}${page.refused.has(name) ? " that this SDK can read" : ""}`);
-  return metric;
+  if (metric) return metric;
+  const others = [...page.metrics.keys()].slice(0, LISTED).join(", ");
+  const why = page.refused.has(name) ? " that this SDK can read" : others && `; the codebook has ${others}`;
+  throw new Mistake(`no metric is named ${name}${why}`);
 };
+
+/** What a metric takes. Reasons of refusals are not in a build for browsers, and a text never holds a recorded value. */
+const takes = ({ type, values }: Metric): string =>
+  type === "boolean"
+    ? "true or false"
+    : type === "category"
+      ? `one of ${values.slice(0, LISTED).join(", ")}${values.length > LISTED ? ", ..." : ""}`
+      : "a number";
 
 const keptValue = (metric: Metric, value: unknown): Value => {
   try {
     return taken(metric, value);
   } catch (error) {
-    throw error instanceof Refused ? new Mistake(`metric ${metric.name} does not take this: ${error.message}`) : error;
+    throw error instanceof Refused ? new Mistake(`metric ${metric.name} does not take this: it takes ${takes(metric)}`) : error;
   }
 };
 

@@ -14,17 +14,15 @@ from hubbub.shortening import shortened
 from hubbub_aggregator.dashboard.formatting import epsilon
 from hubbub_aggregator.dashboard.palette import AXIS, GRID, INK, LINES, MUTED
 from hubbub_aggregator.dashboard.svg_canvas import Canvas
+from hubbub_aggregator.dashboard.trade_off_labels import Box, Taken, named, neighbours, side_by_side
 
 __all__ = ["Pair", "hundred", "trade_off"]
 
 _WIDTH, _TOP, _FOOT, _HEIGHT = 310, 18, 236, 264
 """The width of the plot, where it begins and ends, and the height with its labels."""
-_ASIDE = (0, -1, 1, -2, 2, -3, 3)
-"""Where a name is put, in its own heights, until it is free."""
 _NAMED = 12
 """Most points that have their name beside them; the text of a mark has it always."""
-_LINE, _LETTER = 15, 8
-"""Height of a name, and width of a letter with room."""
+_SAME = "without a crowd: both the same"
 _ACROSS, _STEP = 25, 12
 
 
@@ -74,38 +72,45 @@ def trade_off(pairs: Sequence[Pair], chosen: str, *, target: float | None) -> st
         canvas.text(across.at(tick), _FOOT, plain(tick), anchor="middle", dy="16")
     canvas.text(0.5, _FOOT, "local ε: what a report gives away by itself", anchor="middle", color=MUTED, dy="34")
     canvas.text(0, 0, "ε of the release", color=MUTED, dx="-32")
-    ends = [number for number in (across.low, across.high) if number]
-    canvas.line(across.at(ends[0]), y(ends[0]), across.at(ends[1]), y(ends[1]), color=LINES[1], stroke_width="1.6")
-    canvas.text(0, _TOP, "without a crowd: both the same", color=LINES[1], dx="5", dy="15")
+    ends = [(across.at(number) * _WIDTH, y(number)) for number in (across.low, across.high)]
+    (x1, y1), (x2, y2) = ends
+    canvas.line(x1 / _WIDTH, y1, x2 / _WIDTH, y2, color=LINES[1], stroke_width="1.6")
+    ordered = sorted(pairs, key=lambda one: (one.name != chosen, one.released))
+    dots = side_by_side([(across.at(pair.local) * _WIDTH, y(pair.released)) for pair in ordered], _WIDTH)
+    taken = Taken(
+        Box(0, _TOP - 2, _WIDTH + 2, _FOOT),
+        (ends[0], ends[1]),
+        [Box(x - 6, height - 6, x + 6, height + 6) for x, height in dots],
+    )
+
+    def write(words: str, color: str, places: list[tuple[float, float, bool]]) -> None:
+        x, height, is_left = taken.text(words, places)
+        canvas.text(x / _WIDTH, height, words, anchor="end" if is_left else "start", color=color, dy="0.32em")
+
+    write(_SAME, LINES[1], [(5, _TOP + 10, False), (_WIDTH - 5, _FOOT - 10, True), (5, _FOOT - 10, False)])
     if target is not None:
-        canvas.line(0, y(target), 1, y(target), color=LINES[2], stroke_dasharray="4 3")
-        canvas.text(0, y(target), f"release target {plain(target)}", color=LINES[2], dx="5", dy="14")
+        at = y(target)
+        canvas.line(0, at, 1, at, color=LINES[2], stroke_dasharray="4 3")
+        places = [(float(x), at + off, False) for x in range(5, _WIDTH, 12) for off in (-10, 10)]
+        write(f"release target {plain(target)}", LINES[2], places)
+        taken.boxes.append(Box(0, at - 1, _WIDTH, at + 1))
     for pair in pairs:
-        at = across.at(pair.local)
-        canvas.line(at, y(pair.local), at, y(pair.released), color=AXIS, stroke_dasharray="2 3")
-    taken: list[tuple[float, float, float]] = []
-    for pair in sorted(pairs, key=lambda one: (one.name != chosen, one.released)):
-        at, height = across.at(pair.local), y(pair.released)
+        place = across.at(pair.local)
+        canvas.line(place, y(pair.local), place, y(pair.released), color=AXIS, stroke_dasharray="2 3")
+    known = [(shortened(pair.name, 20), dot) for pair, dot in list(zip(ordered, dots, strict=True))[:_NAMED]]
+    names = [one for group in neighbours(known) for one in named(group, taken)]
+    for one in names:
+        if leader := one.leader:
+            canvas.add(canvas.path([(x / _WIDTH, height) for x, height in leader], color=MUTED, stroke_width="0.8"))
+    for pair, (x, height) in reversed(list(zip(ordered, dots, strict=True))):  # the chosen one on top
         told = f"{pair.name}: local ε {epsilon(pair.local)}, ε of the release {epsilon(pair.released)}"
         size, color = (6.5, INK) if pair.name == chosen else (5, LINES[0])
         canvas.add(
-            f'<circle class="mark" role="graphics-symbol" cx="{canvas.x(at)}" cy="{height:.1f}" r="{size}" '
+            f'<circle class="mark" role="graphics-symbol" cx="{canvas.x(x / _WIDTH)}" cy="{height:.1f}" r="{size}" '
             f'fill="{color}"><title>{escape(told)}</title></circle>'
         )
-        name, is_left = shortened(pair.name, 20), at > 0.6
-        wide = _LETTER * len(name) / _WIDTH
-        left, right = (at - wide, at) if is_left else (at, at + wide)
-        free = (
-            place
-            for place in (height + _LINE * step for step in _ASIDE)
-            if _TOP < place < _FOOT
-            and all(abs(place - other) >= _LINE or left > end or right < begin for begin, end, other in taken)
-        )
-        if len(taken) < _NAMED and (place := next(free, None)) is not None:
-            taken.append((left, right, place))
-            canvas.text(
-                at, place, name, anchor="end" if is_left else "start", dx="-11" if is_left else "11", dy="0.32em"
-            )
+    for one in names:
+        canvas.text(one.x / _WIDTH, one.y, one.name, anchor="end" if one.is_left else "start", dy="0.32em")
     return canvas.svg()
 
 

@@ -109,6 +109,31 @@ def test_many_metrics_in_one_place_are_all_marked_and_no_names_collide() -> None
     assert all(above - below >= 14.9 for below, above in pairwise(heights))
 
 
+CLOSE = [("crash_free", 1.0, 0.9), ("theme", 1.0, 0.85), ("startup", 1.0, 0.3), ("shares", 2.0, 0.9)]
+CLOSE += [("os_version", 2.0, 0.91), ("camera", 4.0, 1.0)]
+SAME = [("region", 3.0, 0.161), ("shares", 3.0, 0.146), ("response_ms", 3.0, 0.139), ("dark_mode", 1.0, 0.026)]
+
+
+@pytest.mark.parametrize(("known", "target"), [(CLOSE, 1.0), (SAME, 0.5)])
+def test_close_metrics_stand_side_by_side_and_each_has_its_name(
+    known: list[tuple[str, float, float]], target: float
+) -> None:
+    svg = trade_off([Pair(*one, 1e-6) for one in known], known[1][0], target=target)
+    dots = [(float(x), float(y)) for x, y in re.findall(r'<circle[^>]* cx="([\d.]+)" cy="([\d.]+)"', svg)]
+    assert len(dots) == len(known)
+    assert all(math.dist(one, other) >= 11 for one, other in combinations(dots, 2))
+    assert all(f">{name}</text>" in svg for name, _, _ in known)
+
+
+def test_the_release_target_is_written_beside_the_line_without_a_crowd() -> None:
+    svg = trade_off([Pair(*one, 1e-6) for one in CLOSE], "theme", target=1.0)
+    x, y = map(float, re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>release target', svg)[0])
+    line = re.findall(r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)"[^>]*stroke-width="1.6"', svg)
+    x1, y1, x2, y2 = map(float, line[0])
+    height = [y1 + (y2 - y1) * (at - x1) / (x2 - x1) for at in (x, x + 7 * len("release target 1"))]
+    assert max(height) < y - 6 or min(height) > y + 6
+
+
 def test_the_page_begins_with_what_gives_away_most_in_numbers_of_a_hundred(populated: Visited) -> None:
     text = " ".join(populated.page("/privacy").text.split())
     start = text.index("What can someone learn about me?")

@@ -79,7 +79,8 @@ def trade_off_figure(site: Site, pairs: list[Pair], chosen: str, target: float |
     caption = (
         f"Each point is a metric in the newest period. Its height above the foot is what the release gives away, its "
         f"place from left to right what a single report gives away: {most.name} has local ε "
-        f"{formatting.epsilon(most.local)} and ε {formatting.epsilon(most.released)} in its crowd"
+        f"{formatting.epsilon(most.local)} and ε {formatting.epsilon(most.released)} in its crowd. Points "
+        "that would overlap stand side by side"
     )
     svg = trade_off(pairs, chosen, target=target)
     return Figure(

@@ -6,7 +6,8 @@ Every number is a weighted sum of unbiased shares, or follows from such sums; so
 - **Quantile q.** Bin k is kept if neither "the share below its lower edge is at least q" nor "the share below its upper
   edge is less than q" is rejected. Only the two tests of the true bin matter, so the hull of the kept bins holds the
   quantile with the confidence of one interval, without a correction over bins. A hull that reaches an end has no limit
-  there, since the end bins also hold what lies beyond.
+  there, since the end bins also hold what lies beyond. Of whole numbers from 0, nothing lies below the first bin;
+  limits and estimate are whole numbers, and q of the devices have at most the quantile.
 - **Mean.** The numbers of a bin lie between its ends: the lower limit takes the lower ends, the upper one the upper.
 - **Standard deviation.** Moving numbers within their bins by at most h_x / 2 moves it by at most the root of the mean
   of h_x^2 / 4 (Minkowski), by which the interval of the middles is widened. There is none for few reports, since it
@@ -37,6 +38,7 @@ __all__ = [
     "Quantile",
     "RangeShare",
     "Summary",
+    "possible_numbers",
     "quantile_of",
     "refuse_impossible",
     "shift",
@@ -112,6 +114,8 @@ class Summary:
 
     reports: int
     edges: tuple[float, ...]
+    is_whole: bool
+    """Whether numbers are whole, from 0 to one less than the last edge."""
     kind: str
     """How limits were made, and for whom."""
     below: tuple[Below, ...]
@@ -134,8 +138,20 @@ class Summary:
             f"{end.estimate:.0%} of the devices are in the {which} bin, which also holds what lies beyond"
             for end, which in zip(self.ends, ("first", "last"), strict=True)
             if end.low is not None and end.low > CROWDED_END and end.estimate > 2 / len(self.below)
+            if not (self.is_whole and which == "first")  # nothing lies below 0
         ]
-        return f"{'; '.join(said)}: wider bounds would tell more" if said else ""
+        more = "a larger cap" if self.is_whole else "wider bounds"
+        return f"{'; '.join(said)}: {more} would tell more" if said else ""
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest number that counts."""
+        return possible_numbers(self.edges, is_whole=self.is_whole)
+
+
+def possible_numbers(edges: Sequence[float], *, is_whole: bool) -> tuple[float, float]:
+    """The least and the largest number in bins with these edges."""
+    return edges[0], edges[-1] - is_whole
 
 
 def refuse_impossible(quantiles: Sequence[float], ranges: Sequence[tuple[float, float]]) -> None:
@@ -154,6 +170,8 @@ def summarise(
     edges: Sequence[float],
     inside: Sequence[tuple[float, float]],
     asked: Asked,
+    *,
+    is_whole: bool = False,
 ) -> Summary:
     """The summary. `inside` has the least and the largest number of each bin."""
     import numpy as np
@@ -176,12 +194,13 @@ def summarise(
     return Summary(
         reports=tally.reports,
         edges=tuple(edges),
+        is_whole=is_whole,
         kind=each.kind,
         below=tuple(
             Below(*map(float, row))
             for row in zip(edges[1:-1], values, each.low, each.high, band.low, band.high, strict=True)
         ),
-        quantiles=tuple(_quantile(q, values, tests, edges) for q in asked.quantiles),
+        quantiles=tuple(_quantile(q, values, tests, edges, inside, is_whole=is_whole) for q in asked.quantiles),
         quantiles_together=together,
         ranges=tuple(_range(start, end, edges, lambda rows: limits(rows, both)) for start, end in asked.ranges),
         ranges_together=both,
@@ -195,7 +214,15 @@ def summarise(
     )
 
 
-def _quantile(q: float, values: NDArray[np.float64], tests: Interval, edges: Sequence[float]) -> Quantile:
+def _quantile(
+    q: float,
+    values: NDArray[np.float64],
+    tests: Interval,
+    edges: Sequence[float],
+    inside: Sequence[tuple[float, float]],
+    *,
+    is_whole: bool,
+) -> Quantile:
     import numpy as np
 
     low, high = np.concatenate([[0.0], tests.low, [1.0]]), np.concatenate([[0.0], tests.high, [1.0]])
@@ -203,14 +230,15 @@ def _quantile(q: float, values: NDArray[np.float64], tests: Interval, edges: Seq
     start, end = int(kept[0]), int(kept[-1])
     return Quantile(
         q,
-        quantile_of(q, values, edges),
-        float(edges[start]) if start > 0 else None,
-        float(edges[end + 1]) if end < len(edges) - 2 else None,
+        quantile_of(q, values, edges, is_whole=is_whole),
+        float(inside[start][0]) if start > 0 or (is_whole and end < len(inside) - 1) else None,
+        float(inside[end][1]) if end < len(inside) - 1 else None,
     )
 
 
-def quantile_of(q: float, values: NDArray[np.float64], edges: Sequence[float]) -> float:
-    """Where the shares below the edges, made to rise, reach q: linear within a bin."""
+def quantile_of(q: float, values: NDArray[np.float64], edges: Sequence[float], *, is_whole: bool = False) -> float:
+    """Where the shares below the edges, made to rise, reach q: linear within a bin. Of whole numbers, the least one
+    that as many have at most, which is below the upper edge of its bin."""
     import numpy as np
 
     rising = np.concatenate([[0.0], np.clip(_isotonic(values), 0, 1), [1.0]])
@@ -218,7 +246,8 @@ def quantile_of(q: float, values: NDArray[np.float64], edges: Sequence[float]) -
     after = min(max(after, 1), len(rising) - 1)
     low, high = rising[after - 1], rising[after]
     part = (q - low) / (high - low) if high > low else 0.5
-    return float(edges[after - 1] + part * (edges[after] - edges[after - 1]))
+    found = float(edges[after - 1] + part * (edges[after] - edges[after - 1]))
+    return max(math.ceil(found) - 1.0, float(edges[after - 1])) if is_whole else found
 
 
 def _isotonic(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Shown", "clipped"]
+__all__ = ["Shown", "clipped", "clipped_limits"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,3 +69,13 @@ def clipped(
     bottom = np.where(outside_above, np.clip(np.minimum(bottom, most - down / 2), least, most), bottom)
     value = np.clip(raw if values is None else np.asarray(values, np.float64), least, most)
     return Shown(value, np.minimum(bottom, value), np.maximum(top, value))
+
+
+def clipped_limits(
+    estimate: float, low: float | None, high: float | None, possible: tuple[float, float]
+) -> tuple[float, float | None, float | None]:
+    """One estimate and its limits clipped together. Without both limits only the estimate is."""
+    if low is None or high is None:
+        return min(max(estimate, possible[0]), possible[1]), low, high
+    found = clipped(estimate, low, high, possible)
+    return float(found.values), float(found.low), float(found.high)

@@ -80,6 +80,8 @@ class NumberSegment:
     unit: str | None
     scale: Literal["linear", "log"]
     edges: tuple[float, ...]
+    whole_numbers: bool
+    """Whether only whole numbers below the last edge count."""
     confidence: float
     kind: str
     quantiles_together: int

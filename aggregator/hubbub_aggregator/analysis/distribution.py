@@ -52,12 +52,13 @@ def segment(crowd: Crowd, periods: range, asked: Asked, *, is_complete: bool) ->
         unit=unit or None,
         scale=axis.scale,
         edges=list(found.edges),
+        whole_numbers=found.is_whole,
         confidence=asked.confidence,
         kind=found.kind,
         quantiles_together=found.quantiles_together,
         ranges_together=found.ranges_together,
         below=[BelowModel(**asdict(one)) for one in found.below],
-        quantiles=[_quantile(one, metric) for one in found.quantiles],
+        quantiles=[_quantile(one, metric, is_whole=found.is_whole) for one in found.quantiles],
         ranges=[RangeShareModel(**asdict(one)) for one in found.ranges],
         mean=_limits(found.mean),
         total=LimitsModel(
@@ -77,18 +78,20 @@ def _limits(found: Limits) -> LimitsModel:
     return LimitsModel(estimate=found.estimate, low=found.low, high=found.high)
 
 
-def _quantile(one: Quantile, metric: Metric) -> QuantileModel:
+def _quantile(one: Quantile, metric: Metric, *, is_whole: bool) -> QuantileModel:
     (axis,) = metric.values.shape.axes
-    words = quantile_in_words(one.q, one.low, one.high, axis.unit)
+    words = quantile_in_words(one.q, one.low, one.high, axis.unit, is_whole=is_whole)
     return QuantileModel(q=one.q, estimate=one.estimate, low=one.low, high=one.high, words=words)
 
 
-def quantile_in_words(q: float, low: float | None, high: float | None, unit: str) -> str:
-    """A quantile for a person: "half of the devices are below 420 to 480 ms"."""
+def quantile_in_words(q: float, low: float | None, high: float | None, unit: str, *, is_whole: bool = False) -> str:
+    """A quantile for a person: "half of the devices are below 420 to 480 ms", "half of the devices have at most 2"."""
     share, behind = _NAMES.get(q, f"{100 * q:g}%"), unit and f" {unit}"
     who = f"{share} of the devices are"
     if low is None and high is None:
         return f"too few reports to say below what {who}"
+    if is_whole:
+        return f"{share} of the devices have at most {_from_to(low, high)}{behind}"
     if high is None:
         return f"{who} below a number of {amount(low)}{behind} or more"
     if low is None:
@@ -96,16 +99,22 @@ def quantile_in_words(q: float, low: float | None, high: float | None, unit: str
     return f"{who} below {amount(low)} to {amount(high)}{behind}"
 
 
+def _from_to(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return f"a number of {amount(low)} or more" if high is None else amount(high)
+    return amount(low) if low == high else f"{amount(low)} to {amount(high)}"
+
+
 def shifts(before: Crowd, after: Crowd, asked: Asked) -> list[QuantileShift]:
     """How far each quantile moved. Each side is asked at half the error, so that both hold with the confidence."""
     halved = replace(asked, confidence=1 - (1 - asked.confidence) / 2)
-    sides = summary(before, halved).quantiles, summary(after, halved).quantiles
+    first, second = summary(before, halved), summary(after, halved)
     return [
         QuantileShift(
             q=one.q,
-            before=_quantile(one, before.metric),
-            after=_quantile(other, after.metric),
+            before=_quantile(one, before.metric, is_whole=first.is_whole),
+            after=_quantile(other, after.metric, is_whole=second.is_whole),
             shift=_limits(shift(one, other)),
         )
-        for one, other in zip(*sides, strict=True)
+        for one, other in zip(first.quantiles, second.quantiles, strict=True)
     ]

@@ -352,6 +352,7 @@ DISTRIBUTION: dict[str, Any] = {
             "unit": "ms",
             "scale": "linear",
             "edges": [0.0, 400.0, 800.0, 1200.0],
+            "whole_numbers": False,
             "confidence": 0.95,
             "kind": "devices that reported, normal",
             "quantiles_together": 1,

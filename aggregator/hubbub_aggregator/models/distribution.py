@@ -41,7 +41,10 @@ class BelowModel(ResponseModel):
 
 
 class QuantileModel(ResponseModel):
-    """The number below which a share of the devices lies. Its limits are edges of bins."""
+    """The number below which a share of the devices lies. Its limits are edges of bins.
+
+    Of whole numbers: the number that a share of the devices has at most. Its limits are the ends of bins.
+    """
 
     q: float
     estimate: float
@@ -85,6 +88,7 @@ class NumberSegment(ResponseModel):
     unit: str | None
     scale: Scale
     edges: list[float]
+    whole_numbers: bool = Field(description="Whether only whole numbers below the last edge count: they are counts.")
     confidence: float
     kind: str = Field(description="How limits were made, and whom they are about.")
     quantiles_together: int = Field(description="How many quantiles hold together with this confidence. 1: each does.")

@@ -88,6 +88,7 @@ def query(
     A bar is solid up to the lower limit, lighter up to the estimate and lightest up to the upper limit. A long curve is
     printed in steps, a wide grid in several tables. --csv and --json print all values, unless --top is given.
     """
+    _refuse_bins_elsewhere(metric if not (as_series or ranges) else None, quantiles, shares, before)
     _refuse_contradictions(metric, since, until, as_series, ranges, postprocess, as_csv, as_json)
     client = Query(address, token=token)
     with explained(token):
@@ -118,6 +119,7 @@ def query(
                 raise  # it has said why, and there is nothing more to see
             hint = f"\nTry `{_series(metric, address)}`: it shows the state of each period."
             raise Refusal(str(nothing) + hint, nothing.name) from nothing
+        _refuse_without_bins(metric, answer, of_bins)
         if as_json:
             click.echo(json.dumps(answer, indent=2))
         elif kind == "estimate" and _has_bins(answer):
@@ -139,6 +141,17 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
 
 def _has_bins(answer: Any) -> bool:
     return any(axis["edges"] for axis in answer["segments"][-1]["axes"])
+
+
+def _refuse_bins_elsewhere(metric: str | None, *asked: str | None) -> None:
+    if any(asked) and metric is None:
+        raise click.UsageError("--quantiles, --ranges and --before take a METRIC without --series and --compare")
+
+
+def _refuse_without_bins(metric: str, answer: Any, of_bins: dict[str, str | None]) -> None:
+    if any(of_bins.values()) and not _has_bins(answer):
+        said = f"{metric} is no number in bins: leave out --quantiles, --ranges and --before"
+        raise Refusal(said, "invalid-query")
 
 
 def _since(before: str | None) -> dict[str, str | None]:

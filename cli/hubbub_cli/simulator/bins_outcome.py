@@ -13,6 +13,7 @@ import numpy as np
 
 from hubbub.bins_summary import Below, Limits, Quantile, RangeShare, Summary, quantile_of
 from hubbub.number_format import amount
+from hubbub.shown import clipped_limits
 
 if TYPE_CHECKING:
     from hubbub.codebook import Metric
@@ -29,7 +30,7 @@ def bins_document(metric: Metric, scores: Scores, trial: Trial, found: Summary) 
         "quantiles": [
             {
                 "q": one.q,
-                "truth": quantile_of(one.q, trial.below, found.edges),
+                "truth": _true_quantile(one.q, trial, found),
                 "estimate": one.estimate,
                 "low": one.low,
                 "high": one.high,
@@ -59,6 +60,7 @@ def summary_of(answer: Mapping[str, Any]) -> Summary:
     return Summary(
         reports=answer["reports"],
         edges=tuple(answer["edges"]),
+        is_whole=answer["whole_numbers"],
         kind=answer["kind"],
         below=tuple(Below(**one) for one in answer["below"]),
         quantiles=tuple(
@@ -81,14 +83,19 @@ def bins_lines(metric: Metric, scores: Scores, trial: Trial, found: Summary) -> 
     for one in found.quantiles:
         low = "any" if one.low is None else amount(one.low)
         high = "any" if one.high is None else amount(one.high)
-        truth = amount(quantile_of(one.q, trial.below, found.edges))
+        truth = amount(_true_quantile(one.q, trial, found))
         yield f"p{100 * one.q:g}: {amount(one.estimate)}{behind}, {low} to {high}; in truth {truth}"
-    low, high = amount(found.mean.low), amount(found.mean.high)
-    yield f"mean: {amount(found.mean.estimate)}{behind}, {low} to {high}; in truth {amount(_true_mean(metric, trial))}"
+    mean, *ends = clipped_limits(found.mean.estimate, found.mean.low, found.mean.high, found.possible)
+    truth = amount(_true_mean(metric, trial))
+    yield f"mean: {amount(mean)}{behind}, {' to '.join(map(amount, ends))}; in truth {truth}"
     yield (
         f"shares below edges: {100 * scores.cdf_mse**0.5:.2g} points of error in root mean square; "
         f"{scores.cdf_coverage:.1%} of the intervals hold the truth"
     )
+
+
+def _true_quantile(q: float, trial: Trial, found: Summary) -> float:
+    return quantile_of(q, trial.below, found.edges, is_whole=found.is_whole)
 
 
 def _true_mean(metric: Metric, trial: Trial) -> float:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from hubbub.bins_summary import possible_numbers
 from hubbub.number_format import MINUS, amount
+from hubbub.shown import clipped_limits
 from hubbub_cli.terminal.table import table
 from hubbub_cli.terminal.wrapped_text import wrapped
 from hubbub_query import Estimate, Limits, NumberDistribution, NumberSegment, Segment, Shown, Value
@@ -72,29 +74,41 @@ def _of(segment: NumberSegment, answer: NumberDistribution, many: int) -> Iterat
     for one in segment.quantiles:
         about = "" if one.low is None and one.high is None else f" (about {amount(one.estimate)}{unit})"
         yield from wrapped(one.words + about).splitlines()
-    yield from wrapped(f"mean {_with_limits(segment.mean, unit)}").splitlines()
-    yield from wrapped(f"standard deviation {_with_limits(segment.deviation, unit)}").splitlines()
-    yield from wrapped(f"total of the devices that reported {_with_limits(segment.total, unit)}").splitlines()
+    least, most = possible_numbers(segment.edges, is_whole=segment.whole_numbers)
+    n = segment.reports
+    for said, found, possible in (
+        ("mean", segment.mean, (least, most)),
+        ("standard deviation", segment.deviation, (0.0, (most - least) / 2)),
+        ("total of the devices that reported", segment.total, (n * least, n * most)),
+    ):
+        yield from wrapped(f"{said} {_with_limits(_possible(found, possible), unit)}").splitlines()
     if many:
         rows = [
             {
                 "from": amount(one.lower),
                 "to": amount(one.upper),
-                "share": f"{one.estimate:.1%}",
-                "low": f"{max(0.0, one.low):.1%}",
-                "high": f"{min(1.0, one.high):.1%}",
+                "share": f"{value:.1%}",
+                "low": f"{low:.1%}",
+                "high": f"{high:.1%}",
             }
             for one in segment.ranges[:many]
+            for value, low, high in [clipped_limits(one.estimate, one.low, one.high, (0.0, 1.0))]
         ]
         yield table(list(rows[0]), [list(row.values()) for row in rows])
     for moved in answer.shifts or ():
         said = f"the {100 * moved.q:g} % quantile moved by {_with_limits(moved.shift, unit)}"
         yield from wrapped(said).splitlines()
     together = segment.quantiles_together
+    ends = "ends" if segment.whole_numbers else "edges"
     hold = "each by itself" if together == 1 else f"all {together} together"
-    yield from wrapped(f"{segment.confidence:.0%} for the quantiles {hold}; limits are edges of bins").splitlines()
+    yield from wrapped(f"{segment.confidence:.0%} for the quantiles {hold}; limits are {ends} of bins").splitlines()
     if segment.hint:
         yield from wrapped(f"hint: {segment.hint}").splitlines()
+
+
+def _possible(found: Limits, possible: tuple[float, float]) -> Limits:
+    estimate, low, high = clipped_limits(found.estimate, found.low, found.high, possible)
+    return replace(found, estimate=estimate, low=low, high=high)
 
 
 def _with_limits(found: Limits, unit: str) -> str:

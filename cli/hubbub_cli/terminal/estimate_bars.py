@@ -192,8 +192,11 @@ def along(axis: Axis, most: int = _LONGEST_NAME) -> str:
 
 
 def spread(count: int, most: int, keep: Iterable[int] = ()) -> list[int]:
-    """At most `most` evenly spaced indexes of a list, with the first and the last, and those in `keep`; in order."""
-    if count <= most:
+    """About `most` evenly spaced indexes of a list, with the first and the last, and those in `keep`; in order.
+
+    All of them where fewer than a quarter would be left out: gaps would cost more than the few rows.
+    """
+    if 3 * count < 4 * most or count <= most:
         return list(range(count))
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)} | set(keep))
 

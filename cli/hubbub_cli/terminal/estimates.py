@@ -111,6 +111,8 @@ def _in_order(shown: Segment | Comparison) -> tuple[Sequence[Any], list[str]]:
         return values, []
     leads = [number for number, row in enumerate(values) if row.label == shown.headline.label]
     kept = estimate_bars.spread(len(values), ROWS, leads)
+    if len(kept) == len(values):
+        return values, []
     also = " and the leading one" if leads else ""
     said = f"{len(kept)} of {len(values):,} places, evenly spaced{also}; --csv has all"
     return [values[number] for number in kept], [said]

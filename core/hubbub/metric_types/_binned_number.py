@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.errors import InvalidValue
 from hubbub.mechanisms import Bins
@@ -39,6 +39,8 @@ class BinnedNumber(MetricType):
 
     edges: tuple[Fraction, ...]
     unit: str = ""
+    is_whole: ClassVar[bool] = False
+    """Whether only whole numbers from 0 are recorded, so that each bin ends one below the next."""
 
     @classmethod
     def restored(cls, table: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +162,8 @@ class BinnedNumber(MetricType):
         from hubbub.bins_summary import summarise
 
         inside = [(float(low), float(high)) for low, high in map(self.inside, range(self.domain.size))]
-        return summarise(mechanism, tally, [float(edge) for edge in self.edges], inside, asked)
+        edges = [float(edge) for edge in self.edges]
+        return summarise(mechanism, tally, edges, inside, asked, is_whole=self.is_whole)
 
 
 def plain(number: float, digits: int) -> str:

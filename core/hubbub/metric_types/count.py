@@ -39,6 +39,7 @@ class CappedCount(BinnedNumber):
         BINS,
         UNIT,
     )
+    is_whole: ClassVar[bool] = True
     reducers: ClassVar[tuple[str, ...]] = ("sum", "first", "last", "max", "min", "count", "reservoir")
 
     @classmethod

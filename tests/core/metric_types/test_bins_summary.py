@@ -14,10 +14,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from hubbub.bins_summary import Asked, Quantile, shift
+from hubbub.bins_summary import Asked, Quantile, quantile_of, shift
 from hubbub.errors import InvalidParameter
 from hubbub.mechanisms import Bins, Bounds, Ladder, Mechanism, SubsetSelection, Tree
-from hubbub.metric_types._bin_edges import are_log, edges_between
+from hubbub.metric_types._bin_edges import are_log, edges_between, whole_number_edges
+from hubbub.metric_types.count import CappedCount
 from hubbub.metric_types.distribution import Distribution
 from hubbub.simulation import InsecureBulkRandomness
 from tests.full import examples
@@ -144,3 +145,34 @@ def test_log_edges_are_told_from_linear_ones() -> None:
 
 def test_an_edge_belongs_to_the_bin_above_it() -> None:
     assert [NUMBER.input_of(x) for x in (-5.0, 0.0, 0.999, 1.0, 15.0, 16.0, 1e300)] == [0, 0, 0, 1, 15, 15, 15]
+
+
+@pytest.mark.parametrize("devices", [60, 5_000])
+def test_quantiles_of_a_count_are_whole_cover_and_stay_within_the_cap(devices: int) -> None:
+    number = CappedCount(whole_number_edges(SIZE - 1, SIZE))
+    mechanism, held = Ladder.calibrate(2, Bins(SIZE)), crowd("skewed", devices)
+    counts = np.repeat(np.arange(SIZE), held)
+    rng, repeats, hits = InsecureBulkRandomness(devices), examples(40, 1_000), 0
+    for _ in range(repeats):
+        tally = mechanism.tally(mechanism.randomize_many(counts, rng))
+        found = number.summary(mechanism, tally, Asked(0.9, quantiles=(0.25, 0.5, 0.99)))
+        assert found.possible == (0, SIZE - 1)
+        hits += all(
+            (one.low or 0)
+            <= np.quantile(counts, one.q, method="inverted_cdf")
+            <= (SIZE if one.high is None else one.high)
+            for one in found.quantiles
+        )
+        for one in found.quantiles:
+            assert {one.estimate, one.low, one.high} <= {None, *range(SIZE)}
+    assert hits >= least(repeats, 0.9)
+
+
+@pytest.mark.parametrize("cap", [5, 20, 1_000])
+def test_a_true_quantile_of_a_count_is_one_that_a_device_has(cap: int) -> None:
+    edges = [float(edge) for edge in whole_number_edges(cap, 16)]
+    for place in range(len(edges) - 1):
+        below = (np.arange(1, len(edges) - 1) > place).astype(float)
+        found = quantile_of(0.5, below, edges, is_whole=True)
+        assert found == int(found)
+        assert edges[place] <= found <= edges[place + 1] - 1

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from hubbub.bins_summary import possible_numbers
+from hubbub.shown import clipped_limits
 from hubbub_aggregator.dashboard import formatting
 from hubbub_aggregator.dashboard.api_client import distribution_path
 from hubbub_aggregator.dashboard.charts.curve import CurveChart, Mark
@@ -57,12 +59,14 @@ def bins_view(found: NumberDistribution) -> BinsView:
     segment = found.segments[-1]
     unit = f" {segment.unit}" if segment.unit else ""
     sentences = [formatting.sentence(one.words) + "." for one in segment.quantiles]
-    sentences.append(f"The mean is {_limits(segment.mean, unit)}. The total is {_limits(segment.total, unit)}.")
+    least, most = possible_numbers(segment.edges, is_whole=segment.whole_numbers)
+    mean = _limits(segment.mean, unit, (least, most))
+    total = _limits(segment.total, unit, (segment.reports * least, segment.reports * most))
+    sentences.append(f"The mean is {mean}. The total is {total}.")
     sure = formatting.share(segment.confidence, 0)
     many = segment.quantiles_together
-    together = (
-        f"{sure} for {'each quantile' if many == 1 else f'all {many} quantiles together'}; limits are edges of bins"
-    )
+    hold = "each quantile" if many == 1 else f"all {many} quantiles together"
+    together = f"{sure} for {hold}; limits are {'ends' if segment.whole_numbers else 'edges'} of bins"
     chart = CurveChart(
         _rows(segment, sure), [one.edge for one in segment.below], _title(segment), is_share=True, marks=marks(segment)
     )
@@ -85,8 +89,8 @@ def _rows(segment: NumberSegment, sure: str) -> Sequence[Row]:
     return rows
 
 
-def _limits(found: LimitsModel, unit: str) -> str:
-    if found.low is None or found.high is None:
-        return f"about {formatting.amount(found.estimate)}{unit}"
-    low, high = formatting.amount(found.low), formatting.amount(found.high)
-    return f"{low} to {high}{unit}"
+def _limits(found: LimitsModel, unit: str, possible: tuple[float, float]) -> str:
+    value, low, high = clipped_limits(found.estimate, found.low, found.high, possible)
+    if low is None or high is None:
+        return f"about {formatting.amount(value)}{unit}"
+    return f"{formatting.amount(low)} to {formatting.amount(high)}{unit}"

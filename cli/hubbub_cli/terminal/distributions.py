@@ -76,12 +76,11 @@ def _of(segment: NumberSegment, answer: NumberDistribution, many: int) -> Iterat
         yield from wrapped(one.words + about).splitlines()
     least, most = possible_numbers(segment.edges, is_whole=segment.whole_numbers)
     n = segment.reports
-    for said, found, possible in (
-        ("mean", segment.mean, (least, most)),
-        ("standard deviation", segment.deviation, (0.0, (most - least) / 2)),
-        ("total of the devices that reported", segment.total, (n * least, n * most)),
-    ):
-        yield from wrapped(f"{said} {_with_limits(_possible(found, possible), unit)}").splitlines()
+    mean, spread = _possible(segment.mean, (least, most)), _possible(segment.deviation, (0.0, (most - least) / 2))
+    total = _possible(segment.total, (n * least, n * most))
+    yield from wrapped(f"mean {_with_limits(mean, unit)}").splitlines()
+    yield from wrapped(f"standard deviation {_with_limits(spread, unit)}").splitlines()
+    yield from wrapped(f"total of the devices that reported {_with_limits(total, unit)}").splitlines()
     if many:
         rows = [
             {

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import numpy as np
 from fastapi import FastAPI
 
 from hubbub.accounting import min_reports
@@ -213,7 +214,14 @@ class Site:
         mechanism = self.metric(name).mechanism
         inputs = [self.metric(name).input_of(value) for value in values]
         many = mechanism.randomize_many([float(v) if name == "startup_ms" else int(v) for v in inputs], bulk(seed))
-        return [Plaintext(self.period, os.urandom(16), mechanism.encode(int(r))).encode() for r in many]
+        return [
+            Plaintext(
+                self.period,
+                os.urandom(16),
+                mechanism.encode(int(r) if isinstance(r, int | float | np.number) else bytes(r)),
+            ).encode()
+            for r in many
+        ]
 
     def seal(self, header: BatchHeader, plaintexts: Iterable[bytes], public_key: bytes | None = None) -> list[bytes]:
         if public_key is None:

@@ -33,7 +33,7 @@ typescript: setup  ## install typescript and esbuild for the TypeScript SDK, fro
 libfaketime:  ## find or install libfaketime for the tests with wrong clocks
 	@sh scripts/libfaketime.sh
 
-test: setup browser typescript  ## the checks and the tests, under four minutes on two cores
+test: setup browser typescript  ## the checks and the tests, about five minutes on two cores
 	@MAKE="$(MAKE)" sh scripts/test.sh
 
 test-full: check browser libfaketime  ## the checks and all tests, without a time limit

@@ -100,6 +100,7 @@ def test_each_metric_has_something_to_press_and_nothing_happens_without_consent(
         page.get_by_role("button", name="Switch off").click()
         page.get_by_text("Nothing is kept").first.wait_for()
         assert pressed(page, "by_boolean") == "disabled"
+        page.close()  # it asks the servers again and again, and is gone before they are
 
 
 def test_it_answers_this_machine_only_and_says_why_not_to_others() -> None:

@@ -161,7 +161,7 @@ def test_what_cannot_be_reported_is_an_error_here() -> None:
 def test_a_metric_of_a_codebook_to_come_says_when_it_counts() -> None:
     edited = TOML + '\n[metrics.meal]\ntype = "boolean"\nepsilon = 0.5\nmin_batch = 100\n'
     devices = fleet(MemoryTransport(signed(TOML, edited, first_periods=(0, PERIOD + 2))))
-    with pytest.raises(InvalidParameter, match=r"meal is not in force yet.*begins 2026-12-15, .* begins 2026-12-13"):
+    with pytest.raises(InvalidParameter, match=r"meal is not in force yet.*begins 2026-12-15 on, .* begins 2026-12-13"):
         devices.report("meal", [True])
 
 

@@ -37,7 +37,7 @@ def _made(name: str, epsilon: str, domain: int | list[str], **options: Any) -> M
 
 
 def of_size(name: str, size: int) -> Categories:
-    """So many values, or bins for a mechanism that takes no list."""
+    """A list of this many values, or bins for a mechanism that takes no list."""
     values = Categories(size)
     return values if mechanism(name).fits(values) or size == 2 else Bins(size)
 

@@ -35,7 +35,7 @@ def client_js(folder: Path, base: str, as_json: bool) -> None:
     The file defines one name, `hubbub`, with `hubbub.Client`. Its own name has the version and a hash: serve it with a
     cache lifetime as long as you like. By the tag's integrity hash a browser refuses a file with other bytes.
 
-    Serve it from your site. A shuffler serves no script: whoever serves the script could read true values.
+    Serve it from your site. A shuffler serves no script: the party that serves it could read true values.
     """
     script = ScriptFile()
     path = folder / script.name

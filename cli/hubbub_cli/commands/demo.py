@@ -177,7 +177,7 @@ def _crowds(codebook: Codebook, devices: int, periods: list[Period], *, flights:
 
 
 def _usual(*, flights: bool) -> Callable[[Metric, int], list[Any]]:
-    """What so many devices record of a metric in the newest period."""
+    """What this many devices record of a metric in the newest period."""
     rows = demo_data.flights() if flights else []
 
     def values(metric: Metric, devices: int) -> list[Any]:

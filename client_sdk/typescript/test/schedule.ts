@@ -50,7 +50,7 @@ class Tabs {
     this.#parts = { address, trust, clock };
   }
 
-  /** A tab that crashes after so many steps. */
+  /** A tab that crashes after a number of steps. */
   async opened(left: number): Promise<Tab> {
     const frame = document.createElement("iframe");
     frame.src = "/tab";
@@ -92,7 +92,7 @@ const flushed = async ({ client }: Tab): Promise<boolean> => {
   return false;
 };
 
-/** A device whose one tab records, sends, and sends again on the next day, but crashes after so many steps. Then another
+/** A device whose one tab records, sends, and sends again on the next day, but crashes after a number of steps. Then another
  * tab sends what is left. */
 export const crashAfter = async (left: number, address: string, trust: string, began: number): Promise<Lived> => {
   let now = began + DAY / 2;

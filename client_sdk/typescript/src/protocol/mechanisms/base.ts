@@ -25,7 +25,7 @@ export interface Mechanism<X = never> {
   /** Parameters that are written as text, and those that are JSON numbers. */
   readonly texts: readonly string[];
   readonly numbers?: readonly string[];
-  /** Parameters that are lists of so many JSON numbers each. */
+  /** Parameters that are lists, with the number of JSON numbers in each. */
   readonly lists?: Readonly<Record<string, number>>;
   /** The largest ratio of the probabilities of one report. Refuses integers that are no such mechanism. */
   ratio(p: Parameters, d: bigint): Fraction;
